@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/flux/loop.h"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+namespace fluxdat::flux {
+
+void Interrupt::raise(Error reason)
+{
+    if (reason_)
+        return;
+    reason_ = std::move(reason);
+    // A callback may end its scope and open others: work on those of now, and skip
+    // any that ended meanwhile.
+    auto scopes = scopes_;
+    for (auto* scope : scopes)
+        if (std::find(scopes_.begin(), scopes_.end(), scope) != scopes_.end())
+            scope->on_raise_();
+}
+
+InterruptScope::InterruptScope(Interrupt* interrupt, std::function<void()> on_raise)
+    : interrupt_(interrupt), on_raise_(std::move(on_raise))
+{
+    if (interrupt_)
+        interrupt_->scopes_.push_back(this);
+}
+
+InterruptScope::~InterruptScope()
+{
+    if (interrupt_)
+        std::erase(interrupt_->scopes_, this);
+}
+
+Loop::Loop()
+{
+    if (uv_loop_init(&uv_) != 0)
+        std::terminate(); // out of memory or file descriptors before anything began
+}
+
+Loop::~Loop()
+{
+    // Handles that are being closed need one more turn for their callbacks.
+    uv_run(&uv_, UV_RUN_NOWAIT);
+    uv_loop_close(&uv_);
+}
+
+Task<Result<>> Loop::sleep(double seconds, Interrupt* interrupt)
+{
+    if (interrupt && interrupt->reason())
+        co_return std::unexpected(*interrupt->reason());
+    struct Timer {
+        uv_timer_t uv;
+        Waiter waiter;
+    };
+    auto* timer = new Timer; // freed when libuv has closed it
+    uv_timer_init(&uv_, &timer->uv);
+    timer->uv.data = timer;
+    uv_timer_start(
+        &timer->uv,
+        [](uv_timer_t* uv) { static_cast<Timer*>(uv->data)->waiter.wake(); },
+        static_cast<std::uint64_t>(std::max(0.0, seconds) * 1000.0), 0);
+    {
+        InterruptScope scope(interrupt, [timer] { timer->waiter.wake(); });
+        co_await timer->waiter;
+    }
+    uv_close(reinterpret_cast<uv_handle_t*>(&timer->uv), [](uv_handle_t* handle) {
+        delete static_cast<Timer*>(handle->data);
+    });
+    if (interrupt && interrupt->reason())
+        co_return std::unexpected(*interrupt->reason());
+    co_return Result<>{};
+}
+
+struct InterruptSources::State {
+    static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
+    Interrupt* interrupt;
+    Error timeout_error;
+    int signal = 0;
+    int open_handles = 0;
+    std::array<uv_signal_t, signals.size()> handlers;
+    uv_timer_t timer;
+};
+
+InterruptSources::InterruptSources(Loop& loop, Interrupt& interrupt,
+                                   double timeout_seconds, Error timeout_error)
+    : state_(new State)
+{
+    state_->interrupt = &interrupt;
+    state_->timeout_error = std::move(timeout_error);
+    for (std::size_t i = 0; i < State::signals.size(); i++) {
+        auto& handler = state_->handlers[i];
+        uv_signal_init(loop.uv(), &handler);
+        handler.data = state_;
+        state_->open_handles++;
+        uv_signal_start(
+            &handler,
+            [](uv_signal_t* uv, int signum) {
+                auto* state = static_cast<State*>(uv->data);
+                state->signal = signum;
+                state->interrupt->raise(
+                    Error{fmt::format("interrupted by {}", sigabbrev_np(signum)
+                                          ? fmt::format("SIG{}", sigabbrev_np(signum))
+                                          : std::to_string(signum)),
+                          EINTR});
+            },
+            State::signals[i]);
+    }
+    uv_timer_init(loop.uv(), &state_->timer);
+    state_->timer.data = state_;
+    state_->open_handles++;
+    if (timeout_seconds > 0)
+        uv_timer_start(
+            &state_->timer,
+            [](uv_timer_t* uv) {
+                auto* state = static_cast<State*>(uv->data);
+                state->interrupt->raise(state->timeout_error);
+            },
+            static_cast<std::uint64_t>(timeout_seconds * 1000.0), 0);
+}
+
+InterruptSources::~InterruptSources()
+{
+    auto closed = [](uv_handle_t* handle) {
+        auto* state = static_cast<State*>(handle->data);
+        if (--state->open_handles == 0)
+            delete state;
+    };
+    for (auto& handler : state_->handlers)
+        uv_close(reinterpret_cast<uv_handle_t*>(&handler), closed);
+    uv_close(reinterpret_cast<uv_handle_t*>(&state_->timer), closed);
+}
+
+int InterruptSources::signal() const { return state_->signal; }
+
+} // namespace fluxdat::flux

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The event loop (libuv) of a process, timers, and interruption.
+#pragma once
+
+#include "lib/flux/task.h"
+#include "lib/result.h"
+
+#include <functional>
+#include <uv.h>
+
+namespace fluxdat::flux {
+
+// Why a wait should end before what it waits for has come: a signal, a timeout. Waits
+// that take an Interrupt give its error once it is raised, and at once if it already
+// was. One Interrupt serves many waits; the owner keeps it alive longer than they are.
+class Interrupt
+{
+public:
+    void raise(Error reason);
+    void clear() { reason_.reset(); }
+    const std::optional<Error>& reason() const { return reason_; }
+
+private:
+    friend class InterruptScope;
+    std::optional<Error> reason_;
+    std::vector<class InterruptScope*> scopes_;
+};
+
+// Calls on_raise when the interrupt is raised during the scope's life.
+class InterruptScope
+{
+public:
+    InterruptScope(Interrupt* interrupt, std::function<void()> on_raise);
+    ~InterruptScope();
+    InterruptScope(const InterruptScope&) = delete;
+    InterruptScope& operator=(const InterruptScope&) = delete;
+
+private:
+    friend class Interrupt;
+    Interrupt* interrupt_;
+    std::function<void()> on_raise_;
+};
+
+class Loop
+{
+public:
+    Loop();
+    ~Loop();
+    Loop(const Loop&) = delete;
+    Loop& operator=(const Loop&) = delete;
+
+    // Runs the loop until the task is done and gives its result.
+    template <class T>
+    T run(Task<T> task)
+    {
+        std::optional<T> result;
+        [](Task<T> inner, std::optional<T>& out, uv_loop_t* uv) -> detail::Detached {
+            out.emplace(co_await std::move(inner));
+            uv_stop(uv);
+        }(std::move(task), result, &uv_);
+        while (!result)
+            uv_run(&uv_, UV_RUN_DEFAULT);
+        return std::move(*result);
+    }
+
+    // Starts a task that nobody waits for. It must end before the loop does.
+    void spawn(Task<void> task)
+    {
+        [](Task<void> inner) -> detail::Detached { co_await std::move(inner); }(
+            std::move(task));
+    }
+
+    // Waits. Gives the interrupt's error if that comes first.
+    Task<Result<>> sleep(double seconds, Interrupt* interrupt = nullptr);
+
+    uv_loop_t* uv() { return &uv_; }
+
+private:
+    uv_loop_t uv_;
+};
+
+// Raises an interrupt when one of SIGINT, SIGTERM, SIGHUP arrives, or when `timeout`
+// seconds (if positive) have passed. The messages name the signal or the option.
+class InterruptSources
+{
+public:
+    InterruptSources(Loop& loop, Interrupt& interrupt, double timeout_seconds = 0,
+                     Error timeout_error = {});
+    ~InterruptSources();
+    InterruptSources(const InterruptSources&) = delete;
+    InterruptSources& operator=(const InterruptSources&) = delete;
+
+    // The signal that came, or 0.
+    int signal() const;
+
+private:
+    struct State;
+    State* state_; // freed by libuv's close callbacks, which outlive this object
+};
+
+} // namespace fluxdat::flux
