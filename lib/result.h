@@ -22,8 +22,8 @@ enum class Exit : int {
     usage = 2,
     no_such_dat = 3,
     several_match = 4,
-    not_ready = 5,    // --timeout passed
-    partial = 6,      // done on some ranks only
+    not_ready = 5, // --timeout passed
+    partial = 6,   // done on some ranks only
     not_permitted = 7,
 };
 
