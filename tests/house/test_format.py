@@ -2,6 +2,7 @@
 """The source is formatted as .clang-format says, with the version that Debian 12 has."""
 
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
@@ -23,7 +24,8 @@ class Format(unittest.TestCase):
         checked = subprocess.run(
             [CLANG_FORMAT, "--dry-run", "-Werror", *sources], capture_output=True, text=True
         )
-        self.assertEqual(checked.returncode, 0, checked.stderr[-4000:])
+        places = re.findall(r"^(?:.*/)?((?:cli|lib|tests)/\S+?:\d+):", checked.stderr, re.M)
+        self.assertEqual(checked.returncode, 0, "run clang-format-14 -i on: %s" % places)
 
     def test_source_says_its_license(self):
         for directory in ("cli", "lib", "tests", "tools", "completions"):
