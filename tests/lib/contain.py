@@ -21,7 +21,8 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
-GRACE = 10.0  # seconds for daemons that were told to end and are on their way
+# Seconds for daemons that were told to end and are on their way.
+GRACE = float(os.environ.get("FLUX_DAT_TEST_GRACE", "10"))
 ABORT_GRACE = 5.0  # seconds between SIGABRT and SIGKILL
 POLL = 0.02  # seconds between looks
 
@@ -70,6 +71,7 @@ def reap():
 def kill_all():
     while True:
         victims = descendants()
+        reap()
         if not victims:
             return
         for pid in victims:
@@ -79,7 +81,6 @@ def kill_all():
                 pass
             except PermissionError:
                 return  # setuid and we are not root: named in the report all the same
-        reap()
         time.sleep(POLL)
 
 
