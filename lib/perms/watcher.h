@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// Removes a rank's door when the rank has ended, however it ended. The launcher cannot
+// do it: it becomes the broker (exec). So it leaves a process behind that holds the
+// door's lock, waits for the broker to end (pidfd_open(2)), removes the door, and ends.
+//
+// The watcher is in a session of its own, so signals to the job's process group pass it
+// by; it blocks all others that can be blocked; it holds none of the job's descriptors,
+// so the job's output ends with the job. SIGKILL to everything in the job's cgroup gets
+// it too; the door is then stale, and for the next sweep() on that node.
+//
+// Rejected: the broker as the launcher's child, since then job-exec's signals and the
+// PMI descriptors have to be passed on for as long as the rank lives; cleaning up in
+// the broker's rc3, which does not run after kill -9.
+#pragma once
+
+#include "lib/perms/door.h"
+#include "lib/result.h"
+
+#include <sys/types.h>
+
+namespace fluxdat::perms {
+
+// Leaves a watcher behind for the rank whose broker has (or, after exec, will have) the
+// process id `broker`, usually getpid(). Returns when it is watching. The door is the
+// watcher's from then on; this process holds no descriptor of it any more. After an
+// error there is no watcher, and the door has been removed.
+Result<> spawn_watcher(Door&& door, pid_t broker);
+
+} // namespace fluxdat::perms
