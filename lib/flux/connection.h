@@ -27,7 +27,8 @@ using Json = nlohmann::json;
 // A JSON payload nested deeper than this is refused before it is parsed.
 constexpr std::size_t json_depth_max = 128;
 
-// A JSON object from text that a peer sent: bounded depth, no exceptions. errnum EPROTO.
+// A JSON object from text that a peer sent: bounded depth, no exceptions. errnum
+// EPROTO.
 Result<Json> parse_json(std::string_view text);
 
 struct Uri {
@@ -72,8 +73,8 @@ public:
     // Connects and waits for the broker's welcome. `uri` is checked by parse_uri. The
     // messages name the socket and say what to do: no broker there, permission denied
     // (exit 7), refused by the broker (exit 7).
-    static Task<Result<std::unique_ptr<Connection>>> open(Loop& loop, std::string uri,
-                                                          Interrupt* interrupt = nullptr);
+    static Task<Result<std::unique_ptr<Connection>>>
+    open(Loop& loop, std::string uri, Interrupt* interrupt = nullptr);
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;

@@ -6,11 +6,9 @@
 #include <charconv>
 #include <limits>
 
-namespace fluxdat::flux
-{
+namespace fluxdat::flux {
 
-namespace
-{
+namespace {
 
 constexpr std::string_view f58_prefix = "\xc6\x92"; // U+0192 ƒ
 constexpr std::string_view base58 =
@@ -55,8 +53,8 @@ Result<JobId> parse_f58(std::string_view whole, std::string_view digits)
                             fmt::format("F58 has no {} (base 58 leaves out 0, O, "
                                         "I and l)",
                                         quoted(std::string_view(&c, 1))));
-        if (__builtin_mul_overflow(id, base58.size(), &id) ||
-            __builtin_add_overflow(id, digit, &id))
+        if (__builtin_mul_overflow(id, base58.size(), &id)
+            || __builtin_add_overflow(id, digit, &id))
             return too_large(whole);
     }
     return id;
@@ -71,8 +69,8 @@ Result<JobId> parse_dothex(std::string_view whole)
         std::uint16_t value = 0;
         auto end = group.data() + group.size();
         auto [after, error] = std::from_chars(group.data(), end, value, 16);
-        if (groups == dothex_groups || group.size() > dothex_digits_max ||
-            error != std::errc() || after != end)
+        if (groups == dothex_groups || group.size() > dothex_digits_max
+            || error != std::errc() || after != end)
             break;
         id = id << 16 | value;
         if (group.size() == rest.size()) {

@@ -10,8 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace fluxdat::flux
-{
+namespace fluxdat::flux {
 
 using JobId = std::uint64_t;
 

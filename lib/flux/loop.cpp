@@ -65,9 +65,8 @@ Task<Result<>> Loop::sleep(double seconds, Interrupt* interrupt)
         InterruptScope scope(interrupt, [timer] { timer->waiter.wake(); });
         co_await timer->waiter;
     }
-    uv_close(reinterpret_cast<uv_handle_t*>(&timer->uv), [](uv_handle_t* handle) {
-        delete static_cast<Timer*>(handle->data);
-    });
+    uv_close(reinterpret_cast<uv_handle_t*>(&timer->uv),
+             [](uv_handle_t* handle) { delete static_cast<Timer*>(handle->data); });
     if (interrupt && interrupt->reason())
         co_return std::unexpected(*interrupt->reason());
     co_return Result<>{};
@@ -100,7 +99,8 @@ InterruptSources::InterruptSources(Loop& loop, Interrupt& interrupt,
                 auto* state = static_cast<State*>(uv->data);
                 state->signal = signum;
                 state->interrupt->raise(
-                    Error{fmt::format("interrupted by {}", sigabbrev_np(signum)
+                    Error{fmt::format("interrupted by {}",
+                                      sigabbrev_np(signum)
                                           ? fmt::format("SIG{}", sigabbrev_np(signum))
                                           : std::to_string(signum)),
                           EINTR});
@@ -132,6 +132,9 @@ InterruptSources::~InterruptSources()
     uv_close(reinterpret_cast<uv_handle_t*>(&state_->timer), closed);
 }
 
-int InterruptSources::signal() const { return state_->signal; }
+int InterruptSources::signal() const
+{
+    return state_->signal;
+}
 
 } // namespace fluxdat::flux

@@ -67,8 +67,9 @@ public:
     // Starts a task that nobody waits for. It must end before the loop does.
     void spawn(Task<void> task)
     {
-        [](Task<void> inner) -> detail::Detached { co_await std::move(inner); }(
-            std::move(task));
+        [](Task<void> inner) -> detail::Detached {
+            co_await std::move(inner);
+        }(std::move(task));
     }
 
     // Waits. Gives the interrupt's error if that comes first.

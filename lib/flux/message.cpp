@@ -62,8 +62,8 @@ Result<std::string_view> take_part(std::string_view& bytes)
         bytes.remove_prefix(4);
     }
     if (size > bytes.size())
-        return protocol_error(fmt::format(
-            "a part claims {} bytes where {} are left", size, bytes.size()));
+        return protocol_error(fmt::format("a part claims {} bytes where {} are left",
+                                          size, bytes.size()));
     auto part = bytes.substr(0, size);
     bytes.remove_prefix(size);
     return part;
@@ -255,8 +255,8 @@ Result<std::optional<std::string_view>> FrameReader::next()
         return protocol_error("the peer does not speak the Flux protocol (bad magic)");
     std::size_t size = read_u32(rest.substr(4));
     if (size > message_size_max)
-        return protocol_error(fmt::format("a message of {} bytes (at most {})", size,
-                                          message_size_max));
+        return protocol_error(
+            fmt::format("a message of {} bytes (at most {})", size, message_size_max));
     if (rest.size() - frame_head_size < size)
         return std::nullopt;
     consumed_ += frame_head_size + size;

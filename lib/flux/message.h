@@ -47,7 +47,12 @@ enum Flag : std::uint8_t {
 // One message, decoded. The flags topic, payload and route are derived from the
 // optional members by encode() and need not be set by the caller.
 struct Message {
-    enum class Type : std::uint8_t { request = 1, response = 2, event = 4, control = 8 };
+    enum class Type : std::uint8_t {
+        request = 1,
+        response = 2,
+        event = 4,
+        control = 8
+    };
 
     Type type = Type::request;
     std::uint8_t flags = 0;

@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-namespace fluxdat::flux
-{
+namespace fluxdat::flux {
 
 std::string quoted(std::string_view text)
 {
@@ -12,8 +11,8 @@ std::string quoted(std::string_view text)
     if (cut) {
         text = text.substr(0, quoted_bytes_max);
         // Not in the middle of a UTF-8 character.
-        while (!text.empty() &&
-               (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80)
+        while (!text.empty()
+               && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80)
             text.remove_suffix(1);
         if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xc0)
             text.remove_suffix(1);

@@ -7,8 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace fluxdat::flux
-{
+namespace fluxdat::flux {
 
 // Longer text is cut in messages, so that an error stays one line.
 constexpr std::size_t quoted_bytes_max = 80;

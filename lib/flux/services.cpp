@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/flux/services.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace fluxdat::flux {
+
+namespace {
+
+std::unexpected<Error> incomplete(const char* topic, const char* key)
+{
+    return std::unexpected(
+        Error{fmt::format("{}: the answer lacks \"{}\"", topic, key), EPROTO});
+}
+
+// A member of a JSON object if it is there and of that type, else the default.
+std::string text_at(const Json& object, const char* key)
+{
+    auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+double number_at(const Json& object, const char* key)
+{
+    auto found = object.find(key);
+    return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+template <class T>
+T integer_at(const Json& object, const char* key, T otherwise = 0)
+{
+    auto found = object.find(key);
+    return found != object.end() && found->is_number_integer() ? found->get<T>()
+                                                               : otherwise;
+}
+
+JobInfo job_info(const Json& job)
+{
+    JobInfo info;
+    info.id = integer_at<JobId>(job, "id");
+    info.userid = integer_at<std::uint32_t>(job, "userid", userid_unknown);
+    info.name = text_at(job, "name");
+    info.state = integer_at<unsigned>(job, "state");
+    info.t_submit = number_at(job, "t_submit");
+    info.t_run = number_at(job, "t_run");
+    info.t_inactive = number_at(job, "t_inactive");
+    info.nnodes = integer_at<std::uint32_t>(job, "nnodes");
+    info.ranks = text_at(job, "ranks");
+    info.nodelist = text_at(job, "nodelist");
+    info.duration = number_at(job, "duration");
+    info.expiration = number_at(job, "expiration");
+    if (auto found = job.find("annotations"); found != job.end() && found->is_object())
+        info.annotations = *found;
+    return info;
+}
+
+// The attributes that JobInfo holds.
+Json job_attributes()
+{
+    return {"userid", "name",  "state",    "t_submit", "t_run",      "t_inactive",
+            "nnodes", "ranks", "nodelist", "duration", "expiration", "annotations"};
+}
+
+Task<Result<>> call(Connection& flux, std::string topic, Json payload)
+{
+    auto answer = co_await flux.rpc(std::move(topic), std::move(payload));
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    co_return Result<>{};
+}
+
+int base64_value(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+Result<std::string> base64_decode(std::string_view text)
+{
+    std::string out;
+    while (text.ends_with('='))
+        text.remove_suffix(1);
+    unsigned bits = 0;
+    int count = 0;
+    for (char c : text) {
+        int value = base64_value(c);
+        if (value < 0)
+            return std::unexpected(Error{"output is not valid base64", EPROTO});
+        bits = bits << 6 | static_cast<unsigned>(value);
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            out.push_back(static_cast<char>(bits >> count & 0xff));
+        }
+    }
+    return out;
+}
+
+void append_bounded(std::string& out, const std::string& data)
+{
+    out.append(data, 0, command_output_max - std::min(command_output_max, out.size()));
+}
+
+} // namespace
+
+Task<Result<std::string>> attribute(Connection& flux, std::string name)
+{
+    Json payload{{"name", name}};
+    auto answer = co_await flux.rpc("attr.get", std::move(payload));
+    if (!answer)
+        co_return std::unexpected(
+            Error{fmt::format("broker attribute {}: {}", name, answer.error().message),
+                  answer.error().errnum, answer.error().exit});
+    auto value = answer->find("value");
+    if (value == answer->end() || !value->is_string())
+        co_return incomplete("attr.get", "value");
+    co_return value->get<std::string>();
+}
+
+Task<Result<std::uint32_t>> attribute_number(Connection& flux, std::string name)
+{
+    auto text = co_await attribute(flux, name);
+    if (!text)
+        co_return std::unexpected(std::move(text.error()));
+    std::uint32_t number = 0;
+    auto [end, status] =
+        std::from_chars(text->data(), text->data() + text->size(), number);
+    if (status != std::errc{} || end != text->data() + text->size())
+        co_return fail("broker attribute {}: \"{}\" is no number", name, *text);
+    co_return number;
+}
+
+Task<Result<Json>> configuration(Connection& flux)
+{
+    co_return co_await flux.rpc("config.get");
+}
+
+Task<Result<JobId>> submit(Connection& flux, std::string signed_jobspec, int urgency)
+{
+    Json payload{{"J", std::move(signed_jobspec)}, {"urgency", urgency}, {"flags", 0}};
+    auto answer = co_await flux.rpc("job-ingest.submit", std::move(payload));
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    auto id = answer->find("id");
+    if (id == answer->end() || !id->is_number_unsigned())
+        co_return incomplete("job-ingest.submit", "id");
+    co_return id->get<JobId>();
+}
+
+Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint)
+{
+    // Streaming, so that the service can split a long list (RFC 43).
+    Json payload{{"max_entries", 0},
+                 {"attrs", job_attributes()},
+                 {"constraint", std::move(constraint)}};
+    auto answers = flux.stream("job-list.list", std::move(payload));
+    std::vector<JobInfo> jobs;
+    while (true) {
+        auto answer = co_await answers.next();
+        if (!answer)
+            co_return std::unexpected(std::move(answer.error()));
+        if (!*answer)
+            co_return jobs;
+        auto list = (*answer)->find("jobs");
+        if (list == (*answer)->end() || !list->is_array())
+            co_return incomplete("job-list.list", "jobs");
+        for (auto& job : *list)
+            if (job.is_object())
+                jobs.push_back(job_info(job));
+    }
+}
+
+Task<Result<JobInfo>> list_job(Connection& flux, JobId id)
+{
+    Json payload{{"id", id}, {"attrs", job_attributes()}};
+    auto answer = co_await flux.rpc("job-list.list-id", std::move(payload));
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    auto job = answer->find("job");
+    if (job == answer->end() || !job->is_object())
+        co_return incomplete("job-list.list-id", "job");
+    co_return job_info(*job);
+}
+
+Task<Result<>> memo(Connection& flux, JobId id, Json memo)
+{
+    Json payload{{"id", id}, {"memo", std::move(memo)}};
+    return call(flux, "job-manager.memo", std::move(payload));
+}
+
+Task<Result<>> raise(Connection& flux, JobId id, std::string type, int severity,
+                     std::string note)
+{
+    Json payload{{"id", id},
+                 {"type", std::move(type)},
+                 {"severity", severity},
+                 {"note", std::move(note)}};
+    return call(flux, "job-manager.raise", std::move(payload));
+}
+
+Task<Result<>> kill(Connection& flux, JobId id, int signum)
+{
+    Json payload{{"id", id}, {"signum", signum}};
+    return call(flux, "job-manager.kill", std::move(payload));
+}
+
+Task<Result<std::string>> lookup(Connection& flux, JobId id, std::string key)
+{
+    Json payload{{"id", id}, {"keys", Json::array({key})}, {"flags", 0}};
+    auto answer = co_await flux.rpc("job-info.lookup", std::move(payload));
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    auto value = answer->find(key);
+    if (value == answer->end() || !value->is_string())
+        co_return incomplete("job-info.lookup", key.c_str());
+    co_return value->get<std::string>();
+}
+
+Result<Event> parse_event(std::string_view line)
+{
+    auto json = parse_json(line);
+    if (!json)
+        return std::unexpected(
+            Error{fmt::format("eventlog: {}", json.error().message), EPROTO});
+    Event event;
+    event.timestamp = number_at(*json, "timestamp");
+    event.name = text_at(*json, "name");
+    if (event.name.empty())
+        return std::unexpected(Error{"eventlog: an event without a name", EPROTO});
+    if (auto context = json->find("context"); context != json->end())
+        event.context = *context;
+    return event;
+}
+
+EventlogWatch::EventlogWatch(Connection& flux, JobId id, const std::string& path)
+    : stream_(flux.stream("job-info.eventlog-watch",
+                          Json{{"id", id}, {"path", path}, {"flags", 0}}, nodeid_any,
+                          "job-info.eventlog-watch-cancel"))
+{
+}
+
+Task<Result<std::optional<Event>>> EventlogWatch::next(Interrupt* interrupt)
+{
+    while (events_.empty()) {
+        auto answer = co_await stream_.next(interrupt);
+        if (!answer)
+            co_return std::unexpected(std::move(answer.error()));
+        if (!*answer)
+            co_return std::optional<Event>{};
+        // One event a message as observed; several lines are allowed for.
+        std::string text = text_at(**answer, "event");
+        std::string_view rest = text;
+        while (!rest.empty()) {
+            auto line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+            auto event = parse_event(line);
+            if (!event)
+                co_return std::unexpected(std::move(event.error()));
+            events_.insert(events_.begin(), std::move(*event));
+        }
+    }
+    auto event = std::move(events_.back());
+    events_.pop_back();
+    co_return event;
+}
+
+Task<CommandResult> run_command(Connection& flux, std::uint32_t rank, Command command,
+                                std::string service)
+{
+    constexpr int forward_stdout_and_stderr = 3; // flags of RFC 42
+    CommandResult result;
+    result.rank = rank;
+    Json environment = Json::object();
+    for (auto& [name, value] : command.environment)
+        environment[name] = value;
+    Json payload{{"cmd",
+                  {{"cwd", command.cwd},
+                   {"cmdline", command.cmdline},
+                   {"env", environment},
+                   {"opts", Json::object()},
+                   {"channels", Json::array()}}},
+                 {"flags", forward_stdout_and_stderr},
+                 {"local_flags", 0}};
+    auto answers = flux.stream(service + ".exec", std::move(payload), rank);
+    bool finished = false;
+    while (true) {
+        auto answer = co_await answers.next();
+        if (!answer) {
+            result.error = std::move(answer.error());
+            co_return result;
+        }
+        if (!*answer) {
+            if (!finished)
+                result.error = Error{service + ".exec: ended without a status", EPROTO};
+            co_return result;
+        }
+        auto type = text_at(**answer, "type");
+        if (type == "finished") {
+            result.wait_status = integer_at<int>(**answer, "status");
+            finished = true;
+        } else if (type == "output" && (*answer)->contains("io")) {
+            auto& io = (**answer)["io"];
+            auto data = output_data(io);
+            if (!data) {
+                result.error = std::move(data.error());
+                co_return result;
+            }
+            append_bounded(text_at(io, "stream") == "stderr" ? result.err : result.out,
+                           *data);
+        }
+    }
+}
+
+Task<std::vector<CommandResult>> run_command_on(Connection& flux, Idset ranks,
+                                                Command command)
+{
+    std::vector<Task<CommandResult>> runs;
+    for (auto rank : ranks)
+        runs.push_back(run_command(flux, rank, command));
+    co_return co_await when_all(std::move(runs));
+}
+
+Result<std::string> output_data(const Json& context)
+{
+    if (!context.is_object())
+        return std::unexpected(Error{"output: no object", EPROTO});
+    auto data = text_at(context, "data");
+    if (text_at(context, "encoding") == "base64")
+        return base64_decode(data);
+    return data;
+}
+
+} // namespace fluxdat::flux
