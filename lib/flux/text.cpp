@@ -5,28 +5,47 @@
 
 namespace fluxdat::flux {
 
+namespace {
+
+// The length of the UTF-8 character at the head of text: 1 to 4, or 0 where there is
+// none (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+std::size_t utf8_length(std::string_view text)
+{
+    auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    auto lead = byte(0);
+    if (lead < 0x80)
+        return 1;
+    std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    if (lead < 0xc2 || lead > 0xf4 || text.size() < length)
+        return 0;
+    for (std::size_t i = 1; i < length; i++)
+        if ((byte(i) & 0xc0) != 0x80)
+            return 0;
+    if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f)
+        || (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f))
+        return 0;
+    return length;
+}
+
+} // namespace
+
 std::string quoted(std::string_view text)
 {
-    bool cut = text.size() > quoted_bytes_max;
-    if (cut) {
-        text = text.substr(0, quoted_bytes_max);
-        // Not in the middle of a UTF-8 character.
-        while (!text.empty()
-               && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80)
-            text.remove_suffix(1);
-        if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xc0)
-            text.remove_suffix(1);
-    }
     std::string out = "\"";
-    for (char c : text) {
-        auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7f)
+    while (!text.empty()) {
+        auto length = utf8_length(text);
+        auto byte = static_cast<unsigned char>(text[0]);
+        if (length == 0 || byte < 0x20 || byte == 0x7f) {
             out += fmt::format("\\x{:02x}", byte);
-        else
-            out.push_back(c);
+            length = 1;
+        } else {
+            out += text.substr(0, length);
+        }
+        text.remove_prefix(length);
+        if (out.size() > quoted_bytes_max && !text.empty())
+            return out + "...\"";
     }
-    out += cut ? "...\"" : "\"";
-    return out;
+    return out + "\"";
 }
 
 std::string_view trimmed(std::string_view text)

@@ -12,8 +12,9 @@ namespace fluxdat::flux {
 // Longer text is cut in messages, so that an error stays one line.
 constexpr std::size_t quoted_bytes_max = 80;
 
-// The text in double quotes, control characters as \xNN so that it cannot write to the
-// terminal, cut after quoted_bytes_max bytes.
+// The text in double quotes, cut after about quoted_bytes_max bytes; control
+// characters, and bytes that are no UTF-8, as \xNN, so that it can neither drive the
+// terminal nor make JSON output fail.
 std::string quoted(std::string_view text);
 
 // Without leading and trailing ASCII white space.

@@ -8,8 +8,7 @@ using namespace fluxdat;
 using namespace fluxdat::flux;
 using Catch::Matchers::Contains;
 
-namespace
-{
+namespace {
 
 std::string refusal(std::string_view text)
 {
