@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""status.py [ROUNDS]: `flux-dat status` against `flux jobs -A`, on a real Flux with one
+DAT; and the CPU time of `flux-dat --version`."""
+
+import os
+import sys
+
+import measure
+
+
+def cpu_seconds(place, *command):
+    process = place.popen(*command, stdout=measure.subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 21
+    with measure.flux_instance(4) as place:
+        doors = place.make("doors")
+        place.run("flux-dat", "start", "-N2", "--door-dir", str(doors), "--quiet")
+        measured = measure.rounds(
+            {
+                "flux-dat status": lambda: measure.timed(
+                    lambda: place.run("flux-dat", "status")
+                ),
+                "flux jobs -A": lambda: measure.timed(lambda: place.run("flux", "jobs", "-A")),
+            },
+            count,
+        )
+        version = measure.rounds(
+            {"flux-dat --version": lambda: cpu_seconds(place, "flux-dat", "--version")}, 2 * count
+        )
+        place.run("flux-dat", "stop", "--now", "--quiet")
+    measure.table("status, on Flux", measured)
+    measure.ratio(measured, "flux-dat status", "flux jobs -A", 0.1)
+    measure.table("CPU time", version, unit="ms", scale=1000)
+    cpu = measure.statistics.median(version["flux-dat --version"])
+    measure.limit("flux-dat --version", cpu * 1000, 5, "ms of CPU")
+
+
+if __name__ == "__main__":
+    main()
