@@ -143,34 +143,6 @@ Error connect_error(const std::string& path, int errnum)
 
 } // namespace
 
-Result<Json> parse_json(std::string_view text)
-{
-    std::size_t depth = 0;
-    bool in_string = false;
-    for (std::size_t i = 0; i < text.size(); i++) {
-        char c = text[i];
-        if (in_string) {
-            if (c == '\\')
-                i++;
-            else if (c == '"')
-                in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > json_depth_max)
-                return std::unexpected(Error{
-                    fmt::format("JSON nested deeper than {}", json_depth_max), EPROTO});
-        } else if (c == '}' || c == ']') {
-            if (depth > 0)
-                depth--;
-        }
-    }
-    auto json = Json::parse(text, nullptr, false);
-    if (json.is_discarded() || !json.is_object())
-        return std::unexpected(Error{"not a JSON object", EPROTO});
-    return json;
-}
-
 Result<Uri> parse_uri(std::string_view text)
 {
     auto bad = [&](const char* why) {
@@ -452,10 +424,7 @@ std::shared_ptr<Stream::Pending> Connection::State::request(std::string topic,
     } while (last_matchtag == matchtag_none || pending.contains(last_matchtag));
     waiting->matchtag = last_matchtag;
     auto message =
-        make_request(waiting->topic,
-                     payload.is_null()
-                         ? ""
-                         : payload.dump(-1, ' ', false, Json::error_handler_t::replace),
+        make_request(waiting->topic, payload.is_null() ? "" : dump_json(payload),
                      nodeid, streaming ? flag_streaming : 0);
     message.aux2 = waiting->matchtag;
     pending.emplace(waiting->matchtag, waiting);
@@ -551,12 +520,8 @@ Stream Connection::stream(std::string topic, Json payload, std::uint32_t nodeid,
 
 void Connection::send(std::string topic, Json payload, std::uint32_t nodeid)
 {
-    state_->write(encode(
-        make_request(topic,
-                     payload.is_null()
-                         ? ""
-                         : payload.dump(-1, ' ', false, Json::error_handler_t::replace),
-                     nodeid, flag_noresponse)));
+    state_->write(encode(make_request(
+        topic, payload.is_null() ? "" : dump_json(payload), nodeid, flag_noresponse)));
 }
 
 Task<Result<>> Connection::serve(std::string name, Handler handler)
@@ -575,11 +540,8 @@ Task<Result<>> Connection::serve(std::string name, Handler handler)
 void Connection::respond(const Message& request, const Json& payload)
 {
     if (!request.noresponse())
-        state_->write(encode(make_response(
-            request,
-            payload.is_null()
-                ? ""
-                : payload.dump(-1, ' ', false, Json::error_handler_t::replace))));
+        state_->write(encode(
+            make_response(request, payload.is_null() ? "" : dump_json(payload))));
 }
 
 void Connection::respond_error(const Message& request, int errnum,

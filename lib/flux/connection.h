@@ -12,24 +12,15 @@
 // Flux's own commands do.
 #pragma once
 
+#include "lib/flux/json.h"
 #include "lib/flux/loop.h"
 #include "lib/flux/message.h"
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 namespace fluxdat::flux {
-
-using Json = nlohmann::json;
-
-// A JSON payload nested deeper than this is refused before it is parsed.
-constexpr std::size_t json_depth_max = 128;
-
-// A JSON object from text that a peer sent: bounded depth, no exceptions. errnum
-// EPROTO.
-Result<Json> parse_json(std::string_view text);
 
 struct Uri {
     enum class Scheme { local, ssh };

@@ -14,6 +14,9 @@
 // Exceptions are not used for errors here; one that escapes a task (std::bad_alloc)
 // ends the program.
 //
+// GCC 12 miscompiles braced initializers inside a co_await expression ("array used as
+// initializer", or worse): name the payload first, then await.
+//
 // Rejected: callbacks, since a start takes some ten RPCs with decisions in between; and
 // C++20 coroutines over std::future, since there is one thread.
 #pragma once

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+// A connection against a broker that says what a test wants it to say.
+#include "lib/flux/connection.h"
+#include "lib/flux/services.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace fluxdat;
+using namespace fluxdat::flux;
+
+namespace {
+
+// One client, served by a script in a thread of its own.
+class FakeBroker
+{
+public:
+    class Client
+    {
+    public:
+        explicit Client(int fd) : fd_(fd) {}
+        void send(std::string_view bytes)
+        {
+            while (!bytes.empty()) {
+                auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+                if (sent <= 0)
+                    return;
+                bytes.remove_prefix(static_cast<std::size_t>(sent));
+            }
+        }
+        void welcome() { send(std::string_view("\0", 1)); }
+        // The next request, or nothing when the client has gone.
+        std::optional<Message> receive()
+        {
+            char buffer[4096];
+            while (true) {
+                auto frame = frames_.next();
+                if (frame && *frame)
+                    return *decode(**frame);
+                auto size = ::read(fd_, buffer, sizeof(buffer));
+                if (size <= 0)
+                    return {};
+                frames_.feed({buffer, static_cast<std::size_t>(size)});
+            }
+        }
+        void respond(const Message& request, std::string_view payload)
+        {
+            send(encode(make_response(request, payload)));
+        }
+        void respond_error(const Message& request, int errnum,
+                           std::string_view text = {})
+        {
+            send(encode(make_error_response(request, errnum, text)));
+        }
+
+    private:
+        int fd_;
+        FrameReader frames_;
+    };
+
+    explicit FakeBroker(std::function<void(Client&)> script)
+    {
+        char name[] = "/tmp/flux-dat-test.XXXXXX";
+        directory_ = mkdtemp(name);
+        socket_ = directory_ + "/local";
+        listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::copy(socket_.begin(), socket_.end(), address.sun_path);
+        bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+        listen(listener_, 1);
+        thread_ = std::thread([this, script = std::move(script)] {
+            int fd = accept(listener_, nullptr, nullptr);
+            if (fd < 0)
+                return;
+            Client client(fd);
+            script(client);
+            close(fd);
+        });
+    }
+    ~FakeBroker()
+    {
+        shutdown(listener_, SHUT_RDWR);
+        close(listener_);
+        join();
+        std::filesystem::remove_all(directory_);
+    }
+    // Until the script has ended.
+    void join()
+    {
+        if (thread_.joinable())
+            thread_.join();
+    }
+    std::string uri() const { return "local://" + socket_; }
+
+private:
+    std::string directory_, socket_;
+    int listener_ = -1;
+    std::thread thread_;
+};
+
+// Connects and makes one call.
+Task<Result<Json>> call(Loop& loop, std::string uri, Interrupt* interrupt = nullptr)
+{
+    auto flux = co_await Connection::open(loop, std::move(uri), interrupt);
+    if (!flux)
+        co_return std::unexpected(flux.error());
+    Json payload{{"name", "size"}};
+    co_return co_await (*flux)->rpc("attr.get", std::move(payload), nodeid_any,
+                                    interrupt);
+}
+
+Result<Json> call_with(std::function<void(FakeBroker::Client&)> script)
+{
+    FakeBroker broker(std::move(script));
+    Loop loop;
+    return loop.run(call(loop, broker.uri()));
+}
+
+} // namespace
+
+TEST_CASE("URIs")
+{
+    unsetenv("FLUX_URI_RESOLVE_LOCAL");
+    auto local = parse_uri("local:///run/flux/local");
+    REQUIRE(local);
+    CHECK(local->scheme == Uri::Scheme::local);
+    CHECK(local->path == "/run/flux/local");
+    auto ssh = parse_uri("ssh://me@fluke1:2222/tmp/x/local");
+    REQUIRE(ssh);
+    CHECK(ssh->scheme == Uri::Scheme::ssh);
+    CHECK(ssh->host == "me@fluke1:2222");
+    CHECK(ssh->path == "/tmp/x/local");
+    for (auto* bad :
+         {"", "/run/flux/local", "http://x/y", "local://", "local://x", "ssh://",
+          "ssh://host", "ssh://host/", "ssh:///path", "ssh://-oProxy/x"}) {
+        auto uri = parse_uri(bad);
+        INFO(bad);
+        REQUIRE(!uri);
+        CHECK(uri.error().exit == Exit::usage);
+    }
+    setenv("FLUX_URI_RESOLVE_LOCAL", "t", 1);
+    auto resolved = parse_uri("ssh://elsewhere/tmp/local");
+    unsetenv("FLUX_URI_RESOLVE_LOCAL");
+    REQUIRE(resolved);
+    CHECK(resolved->scheme == Uri::Scheme::local);
+}
+
+TEST_CASE("A call and its answer")
+{
+    auto answer = call_with([](auto& client) {
+        client.welcome();
+        auto request = client.receive();
+        REQUIRE(request);
+        CHECK(*request->topic == "attr.get");
+        CHECK(request->payload_text() == R"({"name":"size"})");
+        CHECK(request->userid == userid_unknown);
+        client.respond(*request, R"({"value":"4","flags":1})");
+    });
+    REQUIRE(answer);
+    CHECK((*answer)["value"] == "4");
+}
+
+TEST_CASE("A service's error comes with its own words")
+{
+    auto answer = call_with([](auto& client) {
+        client.welcome();
+        auto request = client.receive();
+        client.respond_error(*request, ENOSYS, "No service matching attr.get");
+    });
+    REQUIRE(!answer);
+    CHECK(answer.error().errnum == ENOSYS);
+    CHECK(answer.error().message == "No service matching attr.get");
+    answer = call_with([](auto& client) {
+        client.welcome();
+        client.respond_error(*client.receive(), EPERM);
+    });
+    REQUIRE(!answer);
+    CHECK(answer.error().message == "attr.get: Operation not permitted");
+    CHECK(answer.error().exit == Exit::not_permitted);
+}
+
+TEST_CASE("No broker, and no permission")
+{
+    Loop loop;
+    auto answer = loop.run(call(loop, "local:///nonexistent/flux/local"));
+    REQUIRE(!answer);
+    CHECK(answer.error().message.find("/nonexistent/flux/local") != std::string::npos);
+    CHECK(answer.error().message.find("flux-dat sandbox up") != std::string::npos);
+
+    answer = loop.run(call(loop, "local:///" + std::string(200, 'x')));
+    REQUIRE(!answer);
+    CHECK(answer.error().exit == Exit::usage);
+    CHECK(answer.error().message.find("at most 107") != std::string::npos);
+
+    answer = call_with([](auto& client) { client.send("\x01"); });
+    REQUIRE(!answer);
+    CHECK(answer.error().exit == Exit::not_permitted);
+    CHECK(answer.error().message.find("refused the connection") != std::string::npos);
+
+    answer = call_with([](auto&) {});
+    REQUIRE(!answer);
+    CHECK(answer.error().message.find("before its welcome") != std::string::npos);
+}
+
+TEST_CASE("A broker that speaks nonsense")
+{
+    auto error_of = [](std::string bytes) {
+        auto answer = call_with([&](auto& client) {
+            client.welcome();
+            client.receive();
+            client.send(bytes);
+            client.receive(); // until the client hangs up
+        });
+        REQUIRE(!answer);
+        CHECK(answer.error().errnum == EPROTO);
+        return answer.error().message;
+    };
+    using Catch::Contains;
+    CHECK_THAT(error_of("HTTP/1.1 400 Bad Request\r\n\r\n"), Contains("bad magic"));
+    std::string head("\x12\x00\xee\xff", 4);
+    CHECK_THAT(error_of(head + std::string("\xff\xff\xff\xff", 4)),
+               Contains("4294967295"));
+    // A part that claims 4 GiB.
+    CHECK_THAT(error_of(head + std::string("\x00\x00\x00\x05\xff\xff\xff\xff\xff", 9)),
+               Contains("a part claims 4294967295 bytes"));
+    CHECK_THAT(error_of(head + std::string("\x00\x00\x00\x00", 4)),
+               Contains("no header"));
+}
+
+TEST_CASE("Answers that are no JSON, or too deep")
+{
+    auto answer_of = [](std::string payload) {
+        return call_with([&](auto& client) {
+            client.welcome();
+            client.respond(*client.receive(), payload);
+        });
+    };
+    std::string deep(100000, '[');
+    for (auto& payload : {std::string("{"), std::string("[]"), std::string("17"),
+                          R"({"a":)" + deep, std::string("{\"a\":\"\xff\"}")}) {
+        auto answer = answer_of(payload);
+        REQUIRE(!answer);
+        CHECK(answer.error().errnum == EPROTO);
+        CHECK(answer.error().message.starts_with("attr.get: the answer is "));
+    }
+}
+
+TEST_CASE("A broker that dies in the middle of a call")
+{
+    auto answer = call_with([](auto& client) {
+        client.welcome();
+        client.receive();
+        client.send(std::string("\x12\x00\xee\xff\x00\x00", 6)); // and no more
+    });
+    REQUIRE(!answer);
+    CHECK(answer.error().errnum == ECONNRESET);
+    CHECK_THAT(answer.error().message, Catch::Contains("lost the connection"));
+}
+
+TEST_CASE("A stream ends regularly, and can be cancelled")
+{
+    std::optional<Message> cancel;
+    FakeBroker broker([&](auto& client) {
+        client.welcome();
+        auto first = client.receive();
+        CHECK(first->streaming());
+        client.respond(*first, R"({"event":"{\"timestamp\":1.5,\"name\":\"a\"}\n"})");
+        client.respond_error(*first, ENODATA);
+        auto second = client.receive();
+        client.respond(*second, R"({"event":"{\"timestamp\":2.5,\"name\":\"b\"}\n"})");
+        cancel = client.receive();
+    });
+    Loop loop;
+    auto flow = [](Loop& event_loop, std::string uri) -> Task<Result<>> {
+        auto flux = co_await Connection::open(event_loop, std::move(uri));
+        if (!flux)
+            co_return std::unexpected(flux.error());
+        {
+            EventlogWatch watch(**flux, 17, "eventlog");
+            auto event = co_await watch.next();
+            CHECK((event && *event && (*event)->name == "a"));
+            event = co_await watch.next();
+            CHECK((event && !*event));
+            event = co_await watch.next(); // the end stays the end
+            CHECK((event && !*event));
+        }
+        EventlogWatch watch(**flux, 18, "eventlog");
+        auto event = co_await watch.next();
+        CHECK((event && *event && (*event)->name == "b"));
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow(loop, broker.uri())));
+    broker.join();
+    REQUIRE(cancel);
+    CHECK(*cancel->topic == "job-info.eventlog-watch-cancel");
+    CHECK(cancel->noresponse());
+}
+
+TEST_CASE("An interrupt ends a wait, not the connection")
+{
+    FakeBroker broker([](auto& client) {
+        client.welcome();
+        client.receive();
+        client.receive(); // the client hangs up
+    });
+    Loop loop;
+    auto flow = [](Loop& event_loop, std::string uri) -> Task<Result<Json>> {
+        auto flux = co_await Connection::open(event_loop, std::move(uri));
+        if (!flux)
+            co_return std::unexpected(flux.error());
+        Interrupt interrupt;
+        event_loop.spawn([](Loop& inner, Interrupt& raised) -> Task<void> {
+            (void)co_await inner.sleep(0);
+            raised.raise({"enough", EINTR});
+        }(event_loop, interrupt));
+        auto answer =
+            co_await (*flux)->rpc("never.answered", nullptr, nodeid_any, &interrupt);
+        CHECK(!(*flux)->lost());
+        co_return answer;
+    };
+    auto answer = loop.run(flow(loop, broker.uri()));
+    REQUIRE(!answer);
+    CHECK(answer.error().message == "enough");
+}
+
+TEST_CASE("Requests served carry who sent them")
+{
+    std::optional<Message> answer;
+    FakeBroker broker([&](auto& client) {
+        client.welcome();
+        auto add = client.receive();
+        CHECK(add->payload_text() == R"({"service":"1001-dat-f1"})");
+        client.respond(*add, "");
+        auto request = make_request("1001-dat-f1.status", "{}");
+        request.userid = 1001;
+        request.rolemask = role_user;
+        request.aux2 = 5;
+        client.send(encode(request));
+        auto frame = client.receive(); // a response, decoded as any message
+        answer = frame;
+    });
+    Loop loop;
+    auto flow = [](Loop& event_loop, std::string uri) -> Task<Result<>> {
+        auto flux = co_await Connection::open(event_loop, std::move(uri));
+        if (!flux)
+            co_return std::unexpected(flux.error());
+        Waiter served;
+        auto& connection = **flux;
+        auto added =
+            co_await connection.serve("1001-dat-f1", [&](const Message& request) {
+                CHECK(request.userid == 1001);
+                CHECK(request.rolemask == role_user);
+                connection.respond_error(request, EPERM, "not you");
+                served.wake();
+            });
+        if (!added)
+            co_return added;
+        co_await served;
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow(loop, broker.uri())));
+    broker.join();
+    REQUIRE(answer);
+    CHECK(answer->errnum() == EPERM);
+    CHECK(answer->matchtag() == 5);
+    CHECK(answer->payload_text() == "not you");
+}
