@@ -18,7 +18,7 @@ constexpr double epoch_seconds_max = 253402300799; // the end of the year 9999
 
 std::unexpected<Error> no_time(std::string_view text, std::string_view why)
 {
-    return fail(Exit::usage, "{} is no begin time: {}", quoted(text), why);
+    return fail(Exit::usage, "{} is no begin time: {}", in_quotes(text), why);
 }
 
 std::unexpected<Error> unknown_form(std::string_view text)
@@ -245,7 +245,7 @@ Result<double> parse_begin_time(std::string_view given, double now)
         return no_time(text,
                        fmt::format("{} follows the time of day (a zone is Z, +HH:MM "
                                    "or -HH:MM, and needs a date)",
-                                   quoted(rest)));
+                                   in_quotes(rest)));
     day.tm_hour = time->hour;
     day.tm_min = time->minute;
     day.tm_sec = time->second;

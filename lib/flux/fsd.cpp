@@ -21,7 +21,7 @@ constexpr std::array units{Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"m", 60},
 
 std::unexpected<Error> no_duration(std::string_view text, std::string_view why)
 {
-    return fail(Exit::usage, "{} is no duration: {}", quoted(text), why);
+    return fail(Exit::usage, "{} is no duration: {}", in_quotes(text), why);
 }
 
 // strtod(3) follows the locale and skips white space; std::from_chars does neither,
@@ -59,9 +59,9 @@ Result<double> parse_duration(std::string_view text, double default_unit)
                 return no_duration(text, "the number is too large or too small");
             return value * unit.seconds;
         }
-    return no_duration(
-        text,
-        fmt::format("unknown unit {} (known are ms, s, m, h and d)", quoted(suffix)));
+    return no_duration(text,
+                       fmt::format("unknown unit {} (known are ms, s, m, h and d)",
+                                   in_quotes(suffix)));
 }
 
 } // namespace

@@ -169,7 +169,7 @@ private:
 
     std::unexpected<Error> error(std::string_view why) const
     {
-        return fail(Exit::usage, "{} is no idset: column {}: {}", quoted(text_),
+        return fail(Exit::usage, "{} is no idset: column {}: {}", in_quotes(text_),
                     rest_.data() - text_.data() + 1, why);
     }
 

@@ -18,7 +18,7 @@ constexpr std::size_t dothex_digits_max = 4; // in a group
 
 std::unexpected<Error> no_jobid(std::string_view text, std::string_view why)
 {
-    return fail(Exit::usage, "{} is no job id: {}", quoted(text), why);
+    return fail(Exit::usage, "{} is no job id: {}", in_quotes(text), why);
 }
 
 std::unexpected<Error> too_large(std::string_view text)
@@ -52,7 +52,7 @@ Result<JobId> parse_f58(std::string_view whole, std::string_view digits)
             return no_jobid(whole,
                             fmt::format("F58 has no {} (base 58 leaves out 0, O, "
                                         "I and l)",
-                                        quoted(std::string_view(&c, 1))));
+                                        in_quotes(std::string_view(&c, 1))));
         if (__builtin_mul_overflow(id, base58.size(), &id)
             || __builtin_add_overflow(id, digit, &id))
             return too_large(whole);

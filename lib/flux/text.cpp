@@ -29,7 +29,7 @@ std::size_t utf8_length(std::string_view text)
 
 } // namespace
 
-std::string quoted(std::string_view text)
+std::string in_quotes(std::string_view text)
 {
     std::string out = "\"";
     while (!text.empty()) {
@@ -46,6 +46,17 @@ std::string quoted(std::string_view text)
             return out + "...\"";
     }
     return out + "\"";
+}
+
+bool valid_utf8(std::string_view text)
+{
+    while (!text.empty()) {
+        auto length = utf8_length(text);
+        if (length == 0)
+            return false;
+        text.remove_prefix(length);
+    }
+    return true;
 }
 
 std::string_view trimmed(std::string_view text)

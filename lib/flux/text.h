@@ -15,7 +15,11 @@ constexpr std::size_t quoted_bytes_max = 80;
 // The text in double quotes, cut after about quoted_bytes_max bytes; control
 // characters, and bytes that are no UTF-8, as \xNN, so that it can neither drive the
 // terminal nor make JSON output fail.
-std::string quoted(std::string_view text);
+// (Not "quoted": std::quoted would be found first where <iomanip> is included.)
+std::string in_quotes(std::string_view text);
+
+// JSON holds nothing else: text from outside is checked before it goes into a payload.
+bool valid_utf8(std::string_view text);
 
 // Without leading and trailing ASCII white space.
 std::string_view trimmed(std::string_view text);

@@ -56,7 +56,7 @@ Result<std::string> base64_decode(std::string_view text)
         auto digit = digit_table[static_cast<unsigned char>(text[i])];
         if (digit == no_digit)
             return fail("base64: byte " + std::to_string(i)
-                        + " is not of the alphabet: " + quoted(text.substr(i, 1)));
+                        + " is not of the alphabet: " + in_quotes(text.substr(i, 1)));
         group = group << 6 | digit;
         if (i % 4 == 3) {
             bytes.push_back(static_cast<char>(group >> 16));

@@ -151,11 +151,11 @@ Result<> Kv::put(std::string_view key, Type type, std::string_view value)
     if (key.empty())
         return fail("kv: a key is empty", EINVAL);
     if (key.find('\0') != key.npos || value.find('\0') != value.npos)
-        return fail("kv: a NUL in " + quoted(key) + " or its value", EINVAL);
+        return fail("kv: a NUL in " + in_quotes(key) + " or its value", EINVAL);
     if (pairs_.size() == kv_pairs_max)
         return fail("kv: more than " + std::to_string(kv_pairs_max) + " pairs", E2BIG);
     if (!index_.try_emplace(std::string(key), pairs_.size()).second)
-        return fail("kv: the key " + quoted(key) + " comes twice", EEXIST);
+        return fail("kv: the key " + in_quotes(key) + " comes twice", EEXIST);
     pairs_.push_back({std::string(key), type, std::string(value)});
     return {};
 }
@@ -173,7 +173,7 @@ Result<> Kv::put_integer(std::string_view key, std::int64_t value)
 Result<> Kv::put_real(std::string_view key, double value)
 {
     if (std::isnan(value))
-        return fail("kv: " + quoted(key) + " is not a number", EINVAL);
+        return fail("kv: " + in_quotes(key) + " is not a number", EINVAL);
     return put(key, Type::real, real_text(value));
 }
 
@@ -186,7 +186,8 @@ Result<> Kv::put_timestamp(std::string_view key, std::time_t value)
 {
     auto text = timestamp_text(value);
     if (!text)
-        return fail("kv: the year of " + quoted(key) + " has not four digits", EINVAL);
+        return fail("kv: the year of " + in_quotes(key) + " has not four digits",
+                    EINVAL);
     return put(key, Type::timestamp, *text);
 }
 
@@ -194,10 +195,10 @@ Result<const Kv::Pair*> Kv::get(std::string_view key, Type type) const
 {
     auto found = index_.find(key);
     if (found == index_.end())
-        return fail("kv: the key " + quoted(key) + " is missing", ENOENT);
+        return fail("kv: the key " + in_quotes(key) + " is missing", ENOENT);
     const auto& pair = pairs_[found->second];
     if (pair.type != type)
-        return fail("kv: " + quoted(key) + " is " + type_name(pair.type) + ", not "
+        return fail("kv: " + in_quotes(key) + " is " + type_name(pair.type) + ", not "
                         + type_name(type),
                     EINVAL);
     return &pair;
@@ -269,16 +270,16 @@ Result<Kv> Kv::decode(std::string_view bytes)
         if (!value)
             return fail("kv: the end is cut off", EINVAL);
         if (value->empty())
-            return fail("kv: " + quoted(*key) + " has no type", EINVAL);
+            return fail("kv: " + in_quotes(*key) + " has no type", EINVAL);
         auto type = type_of(value->front());
         if (!type)
-            return fail("kv: " + quoted(*key)
-                            + " has an unknown type: " + quoted(value->substr(0, 1)),
+            return fail("kv: " + in_quotes(*key)
+                            + " has an unknown type: " + in_quotes(value->substr(0, 1)),
                         EINVAL);
         value->remove_prefix(1);
         if (!valid_value(*type, *value))
-            return fail("kv: the value of " + quoted(*key) + " is not "
-                            + type_name(*type) + ": " + quoted(*value),
+            return fail("kv: the value of " + in_quotes(*key) + " is not "
+                            + type_name(*type) + ": " + in_quotes(*value),
                         EINVAL);
         if (auto done = kv.put(*key, *type, *value); !done)
             return std::unexpected(std::move(done.error()));
@@ -323,7 +324,7 @@ Result<std::vector<std::string>> kv_to_argv(const Kv& kv)
     for (const auto& pair : kv.pairs()) {
         if (pair.key != std::to_string(argv.size()))
             return fail("kv: expected argument " + std::to_string(argv.size())
-                            + ", found " + quoted(pair.key),
+                            + ", found " + in_quotes(pair.key),
                         EINVAL);
         if (pair.type != Kv::Type::string)
             return fail("kv: argument " + pair.key + " is " + type_name(pair.type)
@@ -340,7 +341,8 @@ Result<Kv> kv_from_environment(const std::vector<std::string>& environment)
     for (std::string_view entry : environment) {
         auto equals = entry.find('=');
         if (equals == entry.npos || equals == 0)
-            return fail("kv: an environment entry is not NAME=VALUE: " + quoted(entry),
+            return fail("kv: an environment entry is not NAME=VALUE: "
+                            + in_quotes(entry),
                         EINVAL);
         auto done = kv.put_string(entry.substr(0, equals), entry.substr(equals + 1));
         if (!done)
@@ -354,7 +356,7 @@ Result<std::vector<std::string>> kv_to_environment(const Kv& kv)
     std::vector<std::string> environment;
     for (const auto& pair : kv.pairs()) {
         if (pair.type != Kv::Type::string || pair.key.find('=') != pair.key.npos)
-            return fail("kv: " + quoted(pair.key)
+            return fail("kv: " + in_quotes(pair.key)
                             + " is no environment variable with a string value",
                         EINVAL);
         environment.push_back(pair.key + "=" + pair.value);

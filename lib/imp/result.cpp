@@ -3,7 +3,7 @@
 
 namespace fluxdat::imp {
 
-std::string quoted(std::string_view text)
+std::string in_quotes(std::string_view text)
 {
     constexpr std::string_view hex = "0123456789abcdef";
     std::string out = "\"";

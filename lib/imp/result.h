@@ -13,7 +13,7 @@
 namespace fluxdat::imp {
 
 // What was refused and which rule refused it, in one line for a person, without a
-// trailing period or newline. Text that came from outside is in it only as quoted().
+// trailing period or newline. Text that came from outside is in it only as in_quotes().
 struct Error {
     std::string message;
     int errnum = 0; // errno(3) where it says more than the message, else 0
@@ -27,11 +27,11 @@ inline std::unexpected<Error> fail(std::string message, int errnum = 0)
     return std::unexpected(Error{std::move(message), errnum});
 }
 
-// Bytes of text that quoted() repeats.
+// Bytes of text that in_quotes() repeats.
 constexpr std::size_t quoted_bytes_max = 64;
 
 // Text from outside, fit for a terminal and a log: in double quotes, printable ASCII as
 // it is, every other byte as \xNN, cut after quoted_bytes_max bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 } // namespace fluxdat::imp

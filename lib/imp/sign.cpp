@@ -143,7 +143,7 @@ Result<> none_verify(const Signed& request)
 {
     if (request.signature != none_signature)
         return fail("sign: the signature of mechanism none is not \"none\": "
-                        + quoted(request.signature),
+                        + in_quotes(request.signature),
                     EPERM);
     if (request.userid != getuid())
         return fail("sign: mechanism none is only good for the user who verifies ("
@@ -196,7 +196,8 @@ Result<Mechanism> parse_mechanism(std::string_view name)
     for (auto mechanism : {Mechanism::none, Mechanism::munge})
         if (name == mechanism_name(mechanism))
             return mechanism;
-    return fail("sign: unknown mechanism " + quoted(name) + " (known are munge, none)",
+    return fail("sign: unknown mechanism " + in_quotes(name)
+                    + " (known are munge, none)",
                 EINVAL);
 }
 

@@ -8,16 +8,16 @@ using namespace fluxdat::flux;
 
 TEST_CASE("text: what is quoted is printable and valid UTF-8", "[text]")
 {
-    CHECK(quoted("") == "\"\"");
-    CHECK(quoted("demo") == "\"demo\"");
-    CHECK(quoted("ƒ日😃") == "\"ƒ日😃\"");
-    CHECK(quoted("a\nb\x1b[m\x7f") == "\"a\\x0ab\\x1b[m\\x7f\"");
-    CHECK(quoted("\xc6") == "\"\\xc6\"");                   // cut off
-    CHECK(quoted("\xc0\xaf") == "\"\\xc0\\xaf\"");          // overlong
-    CHECK(quoted("\xed\xa0\x80") == "\"\\xed\\xa0\\x80\""); // surrogate
-    CHECK(quoted("\xf4\x90\x80\x80") == "\"\\xf4\\x90\\x80\\x80\"");
-    CHECK(quoted("\xe2\x28\xa1") == "\"\\xe2(\\xa1\"");
-    CHECK(quoted("\x80\xff") == "\"\\x80\\xff\"");
+    CHECK(in_quotes("") == "\"\"");
+    CHECK(in_quotes("demo") == "\"demo\"");
+    CHECK(in_quotes("ƒ日😃") == "\"ƒ日😃\"");
+    CHECK(in_quotes("a\nb\x1b[m\x7f") == "\"a\\x0ab\\x1b[m\\x7f\"");
+    CHECK(in_quotes("\xc6") == "\"\\xc6\"");                   // cut off
+    CHECK(in_quotes("\xc0\xaf") == "\"\\xc0\\xaf\"");          // overlong
+    CHECK(in_quotes("\xed\xa0\x80") == "\"\\xed\\xa0\\x80\""); // surrogate
+    CHECK(in_quotes("\xf4\x90\x80\x80") == "\"\\xf4\\x90\\x80\\x80\"");
+    CHECK(in_quotes("\xe2\x28\xa1") == "\"\\xe2(\\xa1\"");
+    CHECK(in_quotes("\x80\xff") == "\"\\x80\\xff\"");
 }
 
 TEST_CASE("text: what is quoted is short", "[text]")
@@ -25,10 +25,10 @@ TEST_CASE("text: what is quoted is short", "[text]")
     std::string characters;
     for (int i = 0; i < 1000; i++)
         characters += "ƒ";
-    auto text = quoted(characters);
+    auto text = in_quotes(characters);
     CHECK(text.size() < quoted_bytes_max + 10);
     CHECK(text.ends_with("ƒ...\""));
-    CHECK(quoted(std::string(quoted_bytes_max - 2, 'x')).ends_with("x\""));
+    CHECK(in_quotes(std::string(quoted_bytes_max - 2, 'x')).ends_with("x\""));
 }
 
 TEST_CASE("text: white space is trimmed at the ends only", "[text]")
@@ -37,4 +37,15 @@ TEST_CASE("text: white space is trimmed at the ends only", "[text]")
     CHECK(trimmed("a") == "a");
     CHECK(trimmed(" \n ").empty());
     CHECK(trimmed("").empty());
+}
+
+TEST_CASE("text: what is UTF-8", "[text]")
+{
+    CHECK(valid_utf8(""));
+    CHECK(valid_utf8("ƒ日😃\n"));
+    CHECK(valid_utf8(std::string_view("a\0b", 3)));
+    CHECK_FALSE(valid_utf8("a\xc6"));
+    CHECK_FALSE(valid_utf8("\xc0\xaf"));
+    CHECK_FALSE(valid_utf8("\xed\xa0\x80"));
+    CHECK_FALSE(valid_utf8("\xf8\x88\x80\x80\x80"));
 }
