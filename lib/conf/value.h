@@ -17,8 +17,7 @@
 #include <variant>
 #include <vector>
 
-namespace fluxdat::conf
-{
+namespace fluxdat::conf {
 
 using Json = nlohmann::json;
 
@@ -68,9 +67,10 @@ struct Value {
     // "a string", "an integer", "a table"... for messages.
     const char* type_name() const;
 
-    // The member that a dotted key names, or nullptr. Array elements have no key.
+    // The member that a key names, by its parts or as split_key() takes it, or nullptr.
+    // Array elements have no key.
+    const Value* find(const std::vector<std::string>& key) const;
     const Value* find(std::string_view key) const;
-    Value* find(std::string_view key);
 
     Json json() const;
 };
@@ -97,5 +97,8 @@ Result<Value> from_json(const Json& json, const Origin& origin);
 
 // Text for people: control characters and invalid UTF-8 replaced, cut at 200 bytes.
 std::string printable(std::string_view text);
+
+// Bytes of the UTF-8 character (RFC 3629) that text begins with; 0 if it is none.
+std::size_t utf8_length(std::string_view text);
 
 } // namespace fluxdat::conf
