@@ -25,8 +25,7 @@
 #include <string>
 #include <vector>
 
-namespace fluxdat::conf
-{
+namespace fluxdat::conf {
 
 // What of the parent's configuration a DAT takes over.
 struct Inherit {

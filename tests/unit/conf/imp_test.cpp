@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "tests/unit/conf/scratch.h"
+
+#include <unistd.h>
+
+using namespace fluxdat;
+using namespace fluxdat::conf;
+
+TEST_CASE("an IMP that cannot serve says why", "[imp]")
+{
+    const Scratch scratch;
+    auto missing = probe_setuid_imp(scratch / "no");
+    CHECK(missing.error().message == scratch / "no: No such file or directory");
+    CHECK(missing.error().errnum == ENOENT);
+    CHECK(probe_setuid_imp(scratch.path.string()).error().message
+          == scratch.path.string() + ": not a regular file");
+    const std::string plain = scratch.file("plain", "", 0755);
+    CHECK(probe_setuid_imp(plain).error().message
+          == plain + ": not setuid root (chown root, chmod 4755)");
+}
+
+TEST_CASE("an IMP that is setuid root serves, if it can be executed", "[imp]")
+{
+    if (geteuid() != 0) {
+        WARN("skipped: needs root to make a setuid root file");
+        return;
+    }
+    const Scratch scratch;
+    const std::string imp = scratch.file("imp", "", 04755);
+    auto fit = probe_setuid_imp(imp);
+    if (!fit) // the temporary directory may be on such a file system
+        CHECK(fit.error().message == imp + ": its file system is mounted nosuid");
+    const std::string locked = scratch.file("locked", "", 04600);
+    CHECK(probe_setuid_imp(locked).error().message
+          == locked + ": not executable by this user: Permission denied");
+    const std::string other = scratch.file("other", "", 04755);
+    REQUIRE(chown(other.c_str(), 65534, 0) == 0);
+    REQUIRE(chmod(other.c_str(), 04755) == 0);
+    CHECK(probe_setuid_imp(other).error().message
+          == other + ": not setuid root (chown root, chmod 4755)");
+}
