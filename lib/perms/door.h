@@ -42,6 +42,8 @@
 
 namespace fluxdat::perms {
 
+constexpr const char* socket_file_name = "local";
+
 // What the last part of a door's path says: dat-<job>.<rank>
 struct DoorName {
     std::string job; // F58 with an ASCII f: "fAbC3dE"
@@ -64,6 +66,11 @@ public:
     // list. Nothing is left behind then.
     static Result<Door> create(const DoorDir& dir, const DoorName& name,
                                const GuestList& guests);
+
+    // A door of ours that is there and that no rank uses any more; holds its lock.
+    // `wait` for somebody who is just cleaning it up. errnum is EBUSY if it is in use,
+    // EPERM if it is somebody else's or no directory, ENOENT if there is none.
+    static Result<Door> take_stale(const DoorDir& dir, const DoorName& name, bool wait);
 
     // An existing door of ours, to change or check its list; takes no lock. errnum is
     // ENOENT where there is none.
@@ -98,13 +105,19 @@ public:
     Result<> remove();
 
 private:
-    friend class Watcher;
-    Door() = default;
-    Result<> set_up(const GuestList& guests);
-    Result<> set_access(const GuestList& guests);
+    friend Result<> spawn_watcher(Door&& door, pid_t broker);
+    Door(const DoorDir& dir, const DoorName& name);
+    Result<> open_directory();
+    // Makes the directory and takes its lock; `guests` becomes the list of a stale door
+    // there if that is newer.
+    Result<> make_directory(const DoorDir& dir, GuestList& guests);
+    Result<Fd> lock_list() const;
     Result<> shut_out(const GuestList& guests);
+    Result<> set_access(const GuestList& guests);
     bool in_place() const;
+    bool accepts_connections() const;
 
+    std::string dir_path_;
     Fd dir_;  // door-dir, O_PATH
     Fd door_; // the door; its lock is on this description when create() made it
     DoorName name_;

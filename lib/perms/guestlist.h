@@ -37,9 +37,14 @@ Result<GuestList> make_guest_list(std::uint64_t generation, bool open,
                                   std::vector<uid_t> users, std::vector<gid_t> groups,
                                   uid_t owner);
 
-// Whether this is a list that a DAT of `owner` can have: user 0 and group 0 are never
-// guests (a door for root is no door), nor are the owner, who needs none, and the ids
-// that mean "no id" ((uid_t)-1); at most guests_max entries; ascending, each once.
+// Whether a DAT of `owner` can have this guest. User 0 and group 0 never are (a door
+// for root is no door), nor is the owner, who needs none, nor the id that means "no
+// id", -1.
+Result<> validate_user(uid_t user, uid_t owner);
+Result<> validate_group(gid_t group);
+
+// Whether this is a list that a DAT of `owner` can have: such guests only, at most
+// guests_max, ascending, each once.
 Result<> validate(const GuestList& list, uid_t owner);
 
 } // namespace fluxdat::perms

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/perms/grants.h"
+
+#include "lib/perms/fd.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fcntl.h>
+#include <grp.h>
+#include <memory>
+#include <pwd.h>
+#include <sys/stat.h>
+
+namespace fluxdat::perms {
+
+namespace {
+
+constexpr std::string_view first_line = "flux-dat-grants 1";
+constexpr std::string_view no_name = "-";
+constexpr std::size_t names_looked_up_max = 256;
+constexpr std::size_t lookup_buffer_max = 1u << 20; // bytes; a group with many members
+
+bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+           || std::string_view("_.-$@\\").find(c) != std::string_view::npos;
+}
+
+bool is_name(std::string_view text)
+{
+    return !text.empty() && text.size() <= grants_name_max
+           && std::all_of(text.begin(), text.end(), is_name_character);
+}
+
+// Names from a directory server can be anything; what would not be one field is left
+// out.
+std::string_view name_field(std::string_view name)
+{
+    return is_name(name) ? name : no_name;
+}
+
+// getpwuid_r(3) or getgrgid_r(3), with a buffer that grows as they ask for it.
+template <class Entry, class Id, class Lookup>
+std::string looked_up_name(Id id, Lookup lookup, char* Entry::*name)
+{
+    for (std::size_t size = 4096; size <= lookup_buffer_max; size *= 4) {
+        auto buffer = std::make_unique<char[]>(size);
+        Entry entry;
+        Entry* found = nullptr;
+        int errnum = lookup(id, &entry, buffer.get(), size, &found);
+        if (errnum == 0 && found)
+            return found->*name;
+        if (errnum != ERANGE)
+            break;
+    }
+    return {};
+}
+
+// The lines of a grants file, one after the other.
+class LineReader
+{
+public:
+    LineReader(std::string_view text, std::string_view file) : rest_(text), file_(file)
+    {
+    }
+
+    // The next line, without its LF.
+    Result<std::string_view> next()
+    {
+        number_++;
+        auto length = rest_.find('\n');
+        if (length == std::string_view::npos)
+            return bad(rest_.empty() ? "the file is cut off: no `end`"
+                                     : "the file is cut off within this line");
+        auto line = rest_.substr(0, length);
+        rest_.remove_prefix(length + 1);
+        return line;
+    }
+
+    bool at_end() const { return rest_.empty(); }
+
+    // Of the line that next() gave last.
+    std::unexpected<Error> bad(std::string_view what) const
+    {
+        return fail("{}:{}: {}", file_, number_, what);
+    }
+
+private:
+    std::string_view rest_;
+    std::string_view file_;
+    std::size_t number_ = 0;
+};
+
+// Takes "KEY " off the front of a line.
+bool take_key(std::string_view& line, std::string_view key)
+{
+    if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ')
+        return false;
+    line.remove_prefix(key.size() + 1);
+    return true;
+}
+
+template <class Number>
+bool parse_number(std::string_view text, Number& number)
+{
+    if (text.empty() || (text.size() > 1 && text[0] == '0'))
+        return false;
+    auto end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data(), end, number);
+    return error == std::errc{} && stop == end && text[0] != '-';
+}
+
+// The value of the line "KEY VALUE".
+Result<std::string_view> header(LineReader& lines, std::string_view key)
+{
+    auto line = lines.next();
+    if (line && !take_key(*line, key))
+        return lines.bad(fmt::format("expected `{} ...`", key));
+    return line;
+}
+
+template <class Number>
+Result<> number_header(LineReader& lines, std::string_view key, Number& number)
+{
+    auto value = header(lines, key);
+    if (!value)
+        return std::unexpected(value.error());
+    if (!parse_number(*value, number))
+        return lines.bad(fmt::format("expected a decimal number after `{}`", key));
+    return {};
+}
+
+// The id of "ID NAME", what is left of a guest's line.
+Result<std::uint32_t> guest(const LineReader& lines, std::string_view fields)
+{
+    std::uint32_t id = 0;
+    auto space = fields.find(' ');
+    if (!parse_number(fields.substr(0, space), id))
+        return lines.bad("expected a decimal id");
+    if (space == std::string_view::npos || !is_name(fields.substr(space + 1)))
+        return lines.bad("expected a name or `-` after the id");
+    return id;
+}
+
+Result<> parse_header(LineReader& lines, Grants& grants)
+{
+    auto version = lines.next();
+    if (!version)
+        return std::unexpected(version.error());
+    if (*version != first_line)
+        return lines.bad(fmt::format("not a grants file of a version known here: "
+                                     "expected `{}`",
+                                     first_line));
+    if (auto owner = number_header(lines, "owner", grants.owner); !owner)
+        return owner;
+    auto job = header(lines, "job");
+    if (!job)
+        return std::unexpected(job.error());
+    if (!is_job_id(*job))
+        return lines.bad("expected a job id in F58 after `job`");
+    grants.job = *job;
+    if (auto number = number_header(lines, "generation", grants.guests.generation);
+        !number)
+        return number;
+    auto open = header(lines, "open");
+    if (!open)
+        return std::unexpected(open.error());
+    if (*open != "yes" && *open != "no")
+        return lines.bad("expected `open yes` or `open no`");
+    grants.guests.open = *open == "yes";
+    return {};
+}
+
+// The lines of users and groups, up to `end`.
+Result<> parse_guests(LineReader& lines, Grants& grants)
+{
+    auto& users = grants.guests.users;
+    auto& groups = grants.guests.groups;
+    for (;;) {
+        auto line = lines.next();
+        if (!line)
+            return std::unexpected(line.error());
+        if (*line == "end")
+            return {};
+        bool is_user = take_key(*line, "user");
+        if (!is_user && !take_key(*line, "group"))
+            return lines.bad("expected `user ...`, `group ...` or `end`");
+        auto id = guest(lines, *line);
+        if (!id)
+            return std::unexpected(id.error());
+        auto valid = is_user ? validate_user(*id, grants.owner) : validate_group(*id);
+        if (!valid)
+            return lines.bad(valid.error().message);
+        if (is_user && !groups.empty())
+            return lines.bad("a user after a group");
+        auto& ids = is_user ? users : groups;
+        if (!ids.empty() && *id <= ids.back())
+            return lines.bad("the ids do not ascend");
+        if (users.size() + groups.size() == guests_max)
+            return lines.bad(fmt::format("more than {} guests", guests_max));
+        ids.push_back(*id);
+    }
+}
+
+Result<> write_all(int fd, std::string_view bytes)
+{
+    while (!bytes.empty()) {
+        auto written = ::write(fd, bytes.data(), bytes.size());
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return fail_errno(errno, "");
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return {};
+}
+
+} // namespace
+
+GrantsNames system_names()
+{
+    auto left = std::make_shared<std::size_t>(names_looked_up_max);
+    return {
+        [left](uid_t user) {
+            return *left && (*left)--
+                       ? looked_up_name(user, getpwuid_r, &passwd::pw_name)
+                       : std::string();
+        },
+        [left](gid_t group) {
+            return *left && (*left)--
+                       ? looked_up_name(group, getgrgid_r, &::group::gr_name)
+                       : std::string();
+        },
+    };
+}
+
+bool is_job_id(std::string_view text)
+{
+    constexpr std::string_view f58 =
+        "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
+    return text.size() >= 2 && text.size() <= grants_job_max && text[0] == 'f'
+           && text.find_first_not_of(f58, 1) == std::string_view::npos;
+}
+
+std::string format_grants(const Grants& grants, const GrantsNames& names)
+{
+    const auto& guests = grants.guests;
+    auto text = fmt::format("{}\nowner {}\njob {}\ngeneration {}\nopen {}\n",
+                            first_line, grants.owner, grants.job, guests.generation,
+                            guests.open ? "yes" : "no");
+    for (uid_t user : guests.users)
+        text += fmt::format("user {} {}\n", user, name_field(names.user(user)));
+    for (gid_t group : guests.groups)
+        text += fmt::format("group {} {}\n", group, name_field(names.group(group)));
+    return text + "end\n";
+}
+
+Result<Grants> parse_grants(std::string_view text, std::string_view file)
+{
+    if (text.size() > grants_size_max)
+        return fail("{}: larger than {} bytes, which no grants file is", file,
+                    grants_size_max);
+    LineReader lines(text, file);
+    Grants grants;
+    if (auto header = parse_header(lines, grants); !header)
+        return std::unexpected(header.error());
+    if (auto guests = parse_guests(lines, grants); !guests)
+        return std::unexpected(guests.error());
+    if (!lines.at_end())
+        return lines.bad("something follows `end`");
+    return grants;
+}
+
+Result<> write_grants(int directory, const std::string& path, const Grants& grants,
+                      const GrantsNames& names)
+{
+    auto cannot = [&](int errnum) {
+        ::unlinkat(directory, grants_temporary_name, 0);
+        auto remedy = errnum == ENOSPC || errnum == EDQUOT
+                          ? "; make room there or choose another --door-dir"
+                          : "";
+        return std::unexpected(
+            Error{fmt::format("cannot write {}/{}: {}{}", path, grants_file_name,
+                              strerror(errnum), remedy),
+                  errnum});
+    };
+    auto text = format_grants(grants, names);
+    // There is one writer, so one that is there was left by a writer that was killed.
+    if (::unlinkat(directory, grants_temporary_name, 0) < 0 && errno != ENOENT)
+        return cannot(errno);
+    Fd file(::openat(directory, grants_temporary_name,
+                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file)
+        return cannot(errno);
+    if (::fchmod(file.get(), 0600) < 0) // whatever the umask is
+        return cannot(errno);
+    if (auto written = write_all(file.get(), text); !written)
+        return cannot(written.error().errnum);
+    if (::close(file.release()) < 0) // NFS and quotas tell here
+        return cannot(errno);
+    if (::renameat(directory, grants_temporary_name, directory, grants_file_name) < 0)
+        return cannot(errno);
+    return {};
+}
+
+Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
+{
+    auto file_path = path + "/" + grants_file_name;
+    // O_NONBLOCK: a FIFO in its place must not make the reader wait.
+    Fd file(::openat(directory, grants_file_name,
+                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file && errno == ELOOP)
+        return fail("{} is a symbolic link", file_path);
+    if (!file)
+        return fail_errno(errno, "cannot open " + file_path);
+    struct stat status;
+    if (::fstat(file.get(), &status) < 0)
+        return fail_errno(errno, "cannot look at " + file_path);
+    if (!S_ISREG(status.st_mode))
+        return fail("{} is not a regular file", file_path);
+    if (status.st_uid != owner)
+        return fail("{} belongs to user {}, not to the DAT's owner {}", file_path,
+                    status.st_uid, owner);
+    if (status.st_mode & 022)
+        return fail("{} can be written by others (mode {:04o})", file_path,
+                    status.st_mode & 07777);
+    if (status.st_size > static_cast<off_t>(grants_size_max))
+        return fail("{}: larger than {} bytes, which no grants file is", file_path,
+                    grants_size_max);
+    std::string text(static_cast<std::size_t>(status.st_size), '\0');
+    std::size_t size = 0;
+    while (size < text.size()) {
+        auto got = ::read(file.get(), text.data() + size, text.size() - size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return fail_errno(errno, "cannot read " + file_path);
+        if (got == 0)
+            break; // shorter than it was: parse_grants() will see that
+        size += static_cast<std::size_t>(got);
+    }
+    text.resize(size);
+    auto grants = parse_grants(text, file_path);
+    if (grants && grants->owner != owner)
+        return fail("{}: says that user {} owns the DAT, but it is user {}'s file",
+                    file_path, grants->owner, owner);
+    return grants;
+}
+
+} // namespace fluxdat::perms
