@@ -69,12 +69,14 @@ Result<std::string_view> take_part(std::string_view& bytes)
     return part;
 }
 
-// A topic or route: a C string whose only NUL is its last byte.
-Result<std::string> c_string(std::string_view part, const char* what)
+// A topic or route. RFC 3 ends them with a NUL; Flux 0.88 sends them without one and
+// takes both.
+Result<std::string> string_part(std::string_view part, const char* what)
 {
-    if (part.empty() || part.find('\0') != part.size() - 1)
-        return protocol_error(fmt::format("the {} is no NUL-terminated string", what));
-    return std::string(part.substr(0, part.size() - 1));
+    auto text = part.ends_with('\0') ? part.substr(0, part.size() - 1) : part;
+    if (text.empty() || text.find('\0') != text.npos)
+        return protocol_error(fmt::format("the {} is no string", what));
+    return std::string(text);
 }
 
 } // namespace
@@ -207,7 +209,7 @@ Result<Message> decode(std::string_view bytes)
     auto part = parts.begin();
     if (message.flags & flag_route) {
         while (part != parts.end() && !part->empty()) {
-            auto route = c_string(*part++, "route");
+            auto route = string_part(*part++, "route");
             if (!route)
                 return std::unexpected(std::move(route.error()));
             message.routes.insert(message.routes.begin(), std::move(*route));
@@ -220,7 +222,7 @@ Result<Message> decode(std::string_view bytes)
     if (message.flags & flag_topic) {
         if (part == parts.end())
             return protocol_error("no topic");
-        auto topic = c_string(*part++, "topic");
+        auto topic = string_part(*part++, "topic");
         if (!topic)
             return std::unexpected(std::move(topic.error()));
         message.topic = std::move(*topic);
