@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/find.h"
+
+#include "lib/dat/jobspec.h"
+
+#include <algorithm>
+
+namespace fluxdat::dat {
+
+namespace {
+
+std::string list_for_people(const std::vector<Dat>& dats)
+{
+    constexpr std::size_t shown_max = 8;
+    std::string out;
+    for (std::size_t i = 0; i < dats.size() && i < shown_max; i++)
+        out += fmt::format("{}{} ({})", i ? ", " : "", dats[i].record.name,
+                           flux::format_jobid(dats[i].job.id));
+    if (dats.size() > shown_max)
+        out += fmt::format(", and {} more", dats.size() - shown_max);
+    return out;
+}
+
+} // namespace
+
+std::string Dat::uri() const
+{
+    static const Json::json_pointer path("/user/uri");
+    if (job.annotations.is_object() && job.annotations.contains(path)
+        && job.annotations[path].is_string())
+        return job.annotations[path].get<std::string>();
+    return {};
+}
+
+std::string_view Dat::phase() const
+{
+    if (job.state == flux::job_state_inactive)
+        return "ended";
+    if (job.pending())
+        return "pending";
+    if (job.state == flux::job_state_cleanup || record.state == State::stopping)
+        return "stopping";
+    return record.state == State::ready ? "ready" : "starting";
+}
+
+std::optional<Dat> dat_of(flux::JobInfo job)
+{
+    static const Json::json_pointer path("/user/dat");
+    if (!job.annotations.is_object() || !job.annotations.contains(path))
+        return {};
+    auto record = record_from_json(job.annotations[path]);
+    if (!record)
+        return {}; // somebody's own memo of that name, or a later version's
+    return Dat{std::move(job), std::move(*record)};
+}
+
+flux::Task<Result<>> post_record(flux::Connection& parent, flux::JobId id,
+                                 const Record& record)
+{
+    Json memo{{"dat", to_json(record)}};
+    return flux::memo(parent, id, std::move(memo));
+}
+
+flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent)
+{
+    Json active{{"states", {"pending", "running"}}};
+    auto jobs = co_await flux::list_jobs(parent, std::move(active));
+    if (!jobs)
+        co_return std::unexpected(std::move(jobs.error()));
+    std::vector<Dat> dats;
+    for (auto& job : *jobs)
+        if (auto dat = dat_of(std::move(job)))
+            dats.push_back(std::move(*dat));
+    std::sort(dats.begin(), dats.end(), [](const Dat& a, const Dat& b) {
+        return a.job.t_submit < b.job.t_submit;
+    });
+    co_return dats;
+}
+
+Result<Dat> select_dat(std::vector<Dat> dats,
+                       const std::optional<std::string>& selector)
+{
+    if (!selector) {
+        if (dats.empty())
+            return fail(Exit::no_such_dat, "there is no DAT here; flux-dat start makes "
+                                           "one");
+        if (dats.size() > 1)
+            return fail(Exit::several_match,
+                        "there are {} DATs: say which with --dat: {}", dats.size(),
+                        list_for_people(dats));
+        return std::move(dats.front());
+    }
+    auto id = flux::parse_jobid(*selector);
+    std::vector<Dat> matching;
+    for (auto& dat : dats)
+        if (dat.record.name == *selector || (id && dat.job.id == *id))
+            matching.push_back(dat);
+    if (matching.empty()) {
+        if (dats.empty())
+            return fail(Exit::no_such_dat, "there is no DAT \"{}\", nor any other",
+                        *selector);
+        return fail(Exit::no_such_dat, "there is no DAT \"{}\"; there is: {}",
+                    *selector, list_for_people(dats));
+    }
+    if (matching.size() > 1)
+        return fail(Exit::several_match,
+                    "\"{}\" means {} DATs: say which by its job id: {}", *selector,
+                    matching.size(), list_for_people(matching));
+    return std::move(matching.front());
+}
+
+flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
+                                 std::optional<std::string> selector)
+{
+    auto dats = co_await list_dats(parent);
+    if (!dats)
+        co_return std::unexpected(std::move(dats.error()));
+    co_return select_dat(std::move(*dats), selector);
+}
+
+flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,
+                                                               std::string name,
+                                                               uid_t owner,
+                                                               flux::JobId except)
+{
+    Json constraint{{"and", Json::array({{{"userid", Json::array({owner})}},
+                                         {{"name", Json::array({name})}},
+                                         {{"states", {"pending", "running"}}}})}};
+    auto jobs = co_await flux::list_jobs(parent, std::move(constraint));
+    if (!jobs)
+        co_return std::unexpected(std::move(jobs.error()));
+    std::erase_if(*jobs, [&](const flux::JobInfo& job) {
+        return job.id == except || job.state == flux::job_state_cleanup;
+    });
+    std::sort(jobs->begin(), jobs->end(),
+              [](const auto& a, const auto& b) { return a.id < b.id; });
+    for (auto& job : *jobs)
+        if (dat_of(job))
+            co_return job;
+    for (auto& job : *jobs) {
+        auto jobspec = co_await flux::lookup(parent, job.id, "jobspec");
+        if (!jobspec)
+            continue; // it ended meanwhile
+        auto json = flux::parse_json(*jobspec);
+        if (json && is_dat_jobspec(*json))
+            co_return job;
+    }
+    co_return std::optional<flux::JobInfo>{};
+}
+
+} // namespace fluxdat::dat

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The DATs of an instance: jobs that carry a record. One job-list.list gives them all.
+#pragma once
+
+#include "lib/dat/record.h"
+#include "lib/flux/services.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fluxdat::dat {
+
+struct Dat {
+    flux::JobInfo job;
+    Record record;
+
+    std::string uri() const; // of rank 0's door; empty while there is none
+    // What people see: "pending", "starting", "ready", "stopping", "ended".
+    std::string_view phase() const;
+};
+
+// The record on a job, if it carries a valid one.
+std::optional<Dat> dat_of(flux::JobInfo job);
+
+// Puts the record on the DAT's job. The job's owner only.
+flux::Task<Result<>> post_record(flux::Connection& parent, flux::JobId id,
+                                 const Record& record);
+
+// All DATs that are pending or running, of whomever, as far as the caller may see them,
+// in the order of their submission.
+flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent);
+
+// Picks the one that `selector` names, by name or by job id; without a selector, the
+// only one. exit 3 when there is none, exit 4 when several match; both list what there
+// is. A name goes before a job id that reads the same, unless both match.
+Result<Dat> select_dat(std::vector<Dat> dats,
+                       const std::optional<std::string>& selector);
+
+// list_dats() and select_dat().
+flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
+                                 std::optional<std::string> selector);
+
+// An active DAT of this name and owner, other than `except`: the one with a record, or
+// else the one that was submitted first. A start that was killed between submitting and
+// recording leaves a job without a record for a moment; its jobspec tells what it is.
+flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,
+                                                               std::string name,
+                                                               uid_t owner,
+                                                               flux::JobId except);
+
+} // namespace fluxdat::dat

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The rank launcher: the task that runs on every node of a DAT's job. It makes the
+// rank's door and becomes the rank's broker, so a rank is never up with its door wrong.
+//
+//     flux-dat launch DAT-FILE flux broker ... -Slocal-uri=local://@DOOR@/local ...
+//
+// @DOOR@ is replaced by the door's path. To the broker's environment it adds
+// FLUX_DAT_GRANTS, the path of the grants file for the IMP; and XDG_RUNTIME_DIR and
+// DBUS_SESSION_BUS_ADDRESS, where the owner has a user bus on this node.
+//
+// A node that cannot make its door would leave the others waiting for it in their
+// bootstrap for ever. So the launcher raises a fatal exception on the job, with host,
+// rank and reason as its note: `start` shows that.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fluxdat::dat {
+
+// Does not return but to give an exit status after a failure; it has printed the error.
+int launch(const std::string& dat_file, std::vector<std::string> command);
+
+} // namespace fluxdat::dat

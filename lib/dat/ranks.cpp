@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/ranks.h"
+
+#include "lib/dat/program.h"
+#include "lib/dat/record.h"
+#include "lib/flux/hostlist.h"
+#include "lib/perms/door.h"
+
+#include <cstdio>
+#include <sys/wait.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+constexpr std::string_view socket_name = "/local";
+
+std::vector<std::string> lines_of(const std::string& text)
+{
+    std::vector<std::string> lines;
+    std::string_view rest = text;
+    while (!rest.empty()) {
+        auto line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        if (!line.empty())
+            lines.emplace_back(line);
+    }
+    return lines;
+}
+
+flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
+                            std::string host, std::string guests)
+{
+    Rank rank;
+    rank.rank = number;
+    rank.host = std::move(host);
+    Json payload{{"name", "local-uri"}};
+    auto answer = co_await dat.rpc("attr.get", std::move(payload), number);
+    if (!answer) {
+        rank.wrong.push_back(
+            fmt::format("its broker does not answer: {}", answer.error().message));
+        co_return rank;
+    }
+    rank.up = true;
+    auto uri = flux::parse_uri(flux::text_at(*answer, "value"));
+    if (!uri || !uri->path.ends_with(socket_name)) {
+        rank.wrong.push_back(fmt::format("its broker's socket is behind no door: {}",
+                                         flux::text_at(*answer, "value")));
+        co_return rank;
+    }
+    rank.door = uri->path.substr(0, uri->path.size() - socket_name.size());
+    flux::Command command;
+    command.cmdline = {program_path(), "door", "check", rank.door, std::move(guests)};
+    auto checked = co_await flux::run_command(dat, number, std::move(command));
+    if (checked.error)
+        rank.wrong.push_back(
+            fmt::format("its door cannot be checked: {}", checked.error->message));
+    else if (checked.wait_status != 0) {
+        rank.wrong = lines_of(checked.out.empty() ? checked.err : checked.out);
+        if (rank.wrong.empty())
+            rank.wrong.push_back(fmt::format(
+                "its door cannot be checked: the check ended with status {}",
+                checked.wait_status));
+    }
+    co_return rank;
+}
+
+} // namespace
+
+Json to_json(const Rank& rank)
+{
+    return {{"rank", rank.rank},
+            {"host", rank.host},
+            {"door", rank.door},
+            {"up", rank.up},
+            {"wrong", rank.wrong}};
+}
+
+Rank rank_from_json(const Json& json)
+{
+    Rank rank;
+    rank.rank = flux::integer_at<std::uint32_t>(json, "rank");
+    rank.host = flux::text_at(json, "host");
+    rank.door = flux::text_at(json, "door");
+    rank.up = json.is_object() && json.contains("up") && json["up"] == true;
+    if (json.is_object() && json.contains("wrong") && json["wrong"].is_array())
+        for (auto& line : json["wrong"])
+            if (line.is_string())
+                rank.wrong.push_back(line.get<std::string>());
+    return rank;
+}
+
+flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, std::uint32_t size,
+                                          perms::GuestList guests)
+{
+    flux::Hostlist hosts;
+    if (auto text = co_await flux::attribute(dat, "hostlist"))
+        if (auto list = flux::parse_hostlist(*text))
+            hosts = std::move(*list);
+    hosts.resize(size);
+    Json list{{"generation", guests.generation},
+              {"open", guests.open},
+              {"users", guests.users},
+              {"groups", guests.groups}};
+    auto text = flux::dump_json(list);
+    std::vector<flux::Task<Rank>> checks;
+    for (std::uint32_t rank = 0; rank < size; rank++)
+        checks.push_back(check_rank(dat, rank, hosts[rank], text));
+    co_return co_await flux::when_all(std::move(checks));
+}
+
+int check_door(const std::string& path, const std::string& guests)
+{
+    auto wrong = [](const std::string& line) {
+        fmt::print("{}\n", line);
+        return 1;
+    };
+    auto json = flux::parse_json(guests);
+    if (!json)
+        return wrong("the guest list is " + json.error().message);
+    Json record{{"version", 1}, {"name", "-"}, {"state", "ready"}};
+    record.update(*json);
+    auto list = record_from_json(record);
+    if (!list)
+        return wrong(list.error().message);
+    auto door = perms::Door::open(path);
+    if (!door)
+        return wrong(door.error().message);
+    auto lines = door->check(list->guests);
+    for (auto& line : lines)
+        fmt::print("{}\n", line);
+    return lines.empty() ? 0 : 1;
+}
+
+} // namespace fluxdat::dat

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The ranks of a running DAT and their doors, seen from the supervisor.
+#pragma once
+
+#include "lib/flux/services.h"
+#include "lib/perms/guestlist.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace fluxdat::dat {
+
+struct Rank {
+    std::uint32_t rank = 0;
+    std::string host;
+    std::string door; // path; empty where the broker does not answer
+    bool up = false;
+    std::vector<std::string> wrong; // one line for people each; empty: all is right
+};
+nlohmann::json to_json(const Rank& rank);
+Rank rank_from_json(const nlohmann::json& json);
+
+// Asks every broker for its socket, and has each node's door checked there, by the
+// hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42).
+flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, std::uint32_t size,
+                                          perms::GuestList guests);
+
+// `flux-dat door check PATH LIST`: prints what is wrong with the door, a line each.
+// LIST is the guest list as JSON. Exit status 0 when nothing is, else 1.
+int check_door(const std::string& path, const std::string& guests);
+
+} // namespace fluxdat::dat

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/record.h"
+
+#include "lib/flux/jobid.h"
+
+#include <cctype>
+#include <limits>
+
+namespace fluxdat::dat {
+
+namespace {
+
+constexpr int record_version = 1;
+
+constexpr std::pair<State, std::string_view> state_names[] = {
+    {State::submitted, "submitted"},
+    {State::ready, "ready"},
+    {State::stopping, "stopping"},
+};
+
+std::unexpected<Error> bad_key(const char* key, const char* expected)
+{
+    return std::unexpected(
+        Error{fmt::format("the DAT's record: \"{}\" is no {}", key, expected), EPROTO});
+}
+
+// Numeric ids under a key; absent means none.
+template <class Id>
+Result<std::vector<Id>> ids_at(const Json& json, const char* key)
+{
+    std::vector<Id> ids;
+    auto found = json.find(key);
+    if (found == json.end())
+        return ids;
+    if (!found->is_array())
+        return bad_key(key, "list of ids");
+    for (auto& id : *found) {
+        if (!id.is_number_unsigned()
+            || id.get<std::uint64_t>() > std::numeric_limits<Id>::max())
+            return bad_key(key, "list of ids");
+        ids.push_back(id.get<Id>());
+    }
+    return ids;
+}
+
+Result<std::uint64_t> number_at(const Json& json, const char* key)
+{
+    auto found = json.find(key);
+    if (found == json.end())
+        return 0;
+    if (!found->is_number_unsigned())
+        return bad_key(key, "number");
+    return found->get<std::uint64_t>();
+}
+
+} // namespace
+
+std::string_view to_string(State state)
+{
+    for (auto& [value, name] : state_names)
+        if (value == state)
+            return name;
+    return "unknown";
+}
+
+Json to_json(const Record& record)
+{
+    Json json{
+        {"version", record_version},        {"name", record.name},
+        {"state", to_string(record.state)}, {"generation", record.guests.generation},
+        {"applied", record.applied},        {"open", record.guests.open},
+        {"users", record.guests.users},     {"groups", record.guests.groups},
+        {"managers", record.managers}};
+    if (!record.service_name.empty())
+        json["service"] = {{"name", record.service_name},
+                           {"rank", record.service_rank}};
+    if (!record.stop_reason.empty())
+        json["stop-reason"] = record.stop_reason;
+    return json;
+}
+
+Result<Record> record_from_json(const Json& json)
+{
+    if (!json.is_object())
+        return fail("the DAT's record is no JSON object");
+    auto version = json.find("version");
+    if (version == json.end() || *version != record_version)
+        return fail("the DAT's record is not of version {}: it was written by another "
+                    "version of flux-dat",
+                    record_version);
+    Record record;
+    auto name = json.find("name");
+    if (name == json.end() || !name->is_string())
+        return bad_key("name", "string");
+    record.name = name->get<std::string>();
+
+    auto state = json.find("state");
+    if (state == json.end() || !state->is_string())
+        return bad_key("state", "string");
+    bool known = false;
+    for (auto& [value, text] : state_names)
+        if (text == state->get_ref<const std::string&>()) {
+            record.state = value;
+            known = true;
+        }
+    if (!known)
+        return bad_key("state", "known state");
+
+    if (auto open = json.find("open"); open != json.end()) {
+        if (!open->is_boolean())
+            return bad_key("open", "boolean");
+        record.guests.open = open->get<bool>();
+    }
+    auto generation = number_at(json, "generation");
+    auto applied = number_at(json, "applied");
+    auto users = ids_at<uid_t>(json, "users");
+    auto groups = ids_at<gid_t>(json, "groups");
+    auto managers = ids_at<uid_t>(json, "managers");
+    if (!generation)
+        return std::unexpected(generation.error());
+    if (!applied)
+        return std::unexpected(applied.error());
+    if (!users)
+        return std::unexpected(users.error());
+    if (!groups)
+        return std::unexpected(groups.error());
+    if (!managers)
+        return std::unexpected(managers.error());
+    record.guests.generation = *generation;
+    record.applied = *applied;
+    record.guests.users = std::move(*users);
+    record.guests.groups = std::move(*groups);
+    record.managers = std::move(*managers);
+
+    if (auto service = json.find("service"); service != json.end()) {
+        if (!service->is_object())
+            return bad_key("service", "object");
+        auto service_name = service->find("name");
+        auto rank = service->find("rank");
+        if (service_name == service->end() || !service_name->is_string())
+            return bad_key("service.name", "string");
+        if (rank == service->end() || !rank->is_number_unsigned())
+            return bad_key("service.rank", "rank");
+        record.service_name = service_name->get<std::string>();
+        record.service_rank = rank->get<std::uint32_t>();
+    }
+    if (auto reason = json.find("stop-reason");
+        reason != json.end() && reason->is_string())
+        record.stop_reason = reason->get<std::string>();
+    return record;
+}
+
+Result<> check_name(std::string_view name)
+{
+    if (name.empty())
+        return fail(Exit::usage, "the name is empty: give --name 1 to {} characters",
+                    name_length_max);
+    if (name.size() > name_length_max)
+        return fail(Exit::usage,
+                    "the name is too long: {} characters, at most {} are "
+                    "allowed",
+                    name.size(), name_length_max);
+    for (std::size_t i = 0; i < name.size(); i++) {
+        auto c = static_cast<unsigned char>(name[i]);
+        bool letter_or_digit = c < 0x80 && std::isalnum(c);
+        if (letter_or_digit || (i > 0 && (c == '-' || c == '_' || c == '.')))
+            continue;
+        std::string shown = c >= 0x20 && c < 0x7f ? fmt::format("\"{}\"", name[i])
+                                                  : fmt::format("byte 0x{:02x}", c);
+        return fail(Exit::usage,
+                    "bad name: {} at character {}: allowed are letters, digits and "
+                    "\"-_.\", the first a letter or digit",
+                    shown, i + 1);
+    }
+    // "fred" reads as F58 too; as a name it goes first (find_dat), so only what nobody
+    // would take for a name is refused.
+    if (std::isdigit(static_cast<unsigned char>(name[0])) && flux::parse_jobid(name))
+        return fail(Exit::usage,
+                    "bad name \"{}\": it reads as a job id; choose another", name);
+    return {};
+}
+
+std::string service_name(uid_t owner, std::uint64_t jobid)
+{
+    return fmt::format("{}-dat-{}", owner, flux::format_jobid_ascii(jobid));
+}
+
+} // namespace fluxdat::dat

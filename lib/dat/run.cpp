@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/run.h"
+
+#include "lib/dat/start.h"
+
+#include <csignal>
+#include <sys/wait.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+// The highest urgency that a guest may give is the default.
+constexpr int urgency = 16;
+
+struct Outcome {
+    std::optional<int> wait_status; // of the job, from its "finish" event
+    std::optional<Error> exception; // the first fatal one
+};
+
+// Follows the job's main eventlog to its end, and passes interrupts on to it.
+flux::Task<Result<Outcome>> follow_job(flux::Connection& dat, flux::JobId id,
+                                       flux::Interrupt& interrupt)
+{
+    flux::EventlogWatch watch(dat, id, "eventlog");
+    Outcome outcome;
+    bool signalled = false;
+    while (true) {
+        auto event = co_await watch.next(&interrupt);
+        if (!event && interrupt.reason()) {
+            interrupt.clear();
+            // A job that has no processes yet cannot take a signal.
+            Result<> sent;
+            if (!signalled)
+                sent = co_await flux::kill(dat, id, SIGINT);
+            if (signalled || !sent)
+                (void)co_await flux::raise(dat, id, "cancel", 0, "interrupted");
+            signalled = true;
+            continue;
+        }
+        if (!event)
+            co_return std::unexpected(event.error());
+        if (!*event || (*event)->name == "clean")
+            co_return outcome;
+        auto& context = (*event)->context;
+        if ((*event)->name == "finish")
+            outcome.wait_status = flux::integer_at<int>(context, "status");
+        if ((*event)->name == "exception" && !outcome.exception
+            && flux::integer_at<int>(context, "severity", 1) == 0) {
+            auto note = flux::text_at(context, "note");
+            outcome.exception =
+                Error{fmt::format("job {}: {}{}{}", flux::format_jobid(id),
+                                  flux::text_at(context, "type", "exception"),
+                                  note.empty() ? "" : ": ", note)};
+        }
+    }
+}
+
+flux::Task<Result<Outcome>> follow_output(flux::Connection& dat, flux::JobId id,
+                                          OnOutput& output)
+{
+    flux::EventlogWatch watch(dat, id, "guest.output");
+    while (true) {
+        auto event = co_await watch.next();
+        // A job that ended before it ran has no output at all.
+        if (!event || !*event)
+            co_return Outcome{};
+        auto& context = (*event)->context;
+        if ((*event)->name == "log") { // the job shell's own words
+            output("stderr", "", flux::text_at(context, "message") + "\n");
+            continue;
+        }
+        if ((*event)->name != "data" || !context.is_object()
+            || !context.contains("data"))
+            continue;
+        auto data = flux::output_data(context);
+        if (!data)
+            co_return std::unexpected(data.error());
+        output(flux::text_at(context, "stream"), flux::text_at(context, "rank"), *data);
+    }
+}
+
+int exit_status(int wait_status)
+{
+    if (WIFSIGNALED(wait_status))
+        return 128 + WTERMSIG(wait_status);
+    return WEXITSTATUS(wait_status);
+}
+
+} // namespace
+
+flux::Task<Result<int>> run_job(flux::Connection& dat, const Json& jobspec,
+                                flux::Interrupt& interrupt, OnOutput output)
+{
+    auto J = co_await sign_for(dat, jobspec);
+    if (!J)
+        co_return std::unexpected(J.error());
+    if (interrupt.reason())
+        co_return std::unexpected(*interrupt.reason());
+    auto id = co_await flux::submit(dat, std::move(*J), urgency);
+    if (!id)
+        co_return std::unexpected(id.error());
+    std::vector<flux::Task<Result<Outcome>>> both;
+    both.push_back(follow_job(dat, *id, interrupt));
+    both.push_back(follow_output(dat, *id, output));
+    auto results = co_await flux::when_all(std::move(both));
+    for (auto& result : results)
+        if (!result)
+            co_return std::unexpected(result.error());
+    auto& outcome = *results[0];
+    if (outcome.exception)
+        co_return std::unexpected(*outcome.exception);
+    if (!outcome.wait_status)
+        co_return fail("job {} ended without a status", flux::format_jobid(*id));
+    co_return exit_status(*outcome.wait_status);
+}
+
+} // namespace fluxdat::dat

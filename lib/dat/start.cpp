@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/start.h"
+
+#include "lib/dat/find.h"
+#include "lib/dat/output.h"
+#include "lib/imp/sign.h"
+
+#include <unistd.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+// How long a job that was cancelled may take to end before we stop looking.
+constexpr double undo_time_max = 60;        // seconds
+constexpr std::size_t output_lines_max = 5; // of the brokers' last words
+
+// What an eventlog event says to somebody who waits for the DAT.
+std::string describe(const flux::Event& event)
+{
+    if (event.name == "dependency-add" || event.name == "dependency-remove"
+        || event.name == "prolog-start" || event.name == "prolog-finish")
+        return fmt::format("{} {}", event.name,
+                           flux::text_at(event.context, "description"));
+    if (event.name == "depend")
+        return "its time has come, or nothing to wait for";
+    if (event.name == "alloc")
+        return "nodes are allocated";
+    if (event.name == "start")
+        return "the ranks are starting";
+    return event.name;
+}
+
+bool is_fatal(const flux::Event& event)
+{
+    return event.name == "exception"
+           && flux::integer_at(event.context, "severity", 1) == 0;
+}
+
+Error exception_error(const flux::Event& event, flux::JobId id)
+{
+    auto note = flux::text_at(event.context, "note");
+    return {fmt::format("the DAT's job {} ended before it was ready: {}{}{}",
+                        flux::format_jobid(id),
+                        flux::text_at(event.context, "type", "exception"),
+                        note.empty() ? "" : ": ", note)};
+}
+
+std::optional<Record> record_in(const flux::Event& event)
+{
+    if (event.name != "memo" || !event.context.is_object()
+        || !event.context.contains("dat"))
+        return {};
+    auto record = record_from_json(event.context["dat"]);
+    return record ? std::optional(std::move(*record)) : std::nullopt;
+}
+
+// Waits until a job has ended, as its eventlog says.
+flux::Task<Result<>> wait_for_clean(flux::Connection& parent, flux::JobId id,
+                                    flux::Interrupt& limit)
+{
+    flux::EventlogWatch watch(parent, id, "eventlog");
+    while (true) {
+        auto event = co_await watch.next(&limit);
+        if (!event)
+            co_return std::unexpected(event.error());
+        if (!*event || (*event)->name == "clean")
+            co_return Result<>{};
+    }
+}
+
+// Ends the job and sees it end. The error is `why`, with what could not be undone.
+flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId id,
+                       Error why)
+{
+    auto unfinished = [&](const std::string& reason) {
+        why.message +=
+            fmt::format("; its job {} may still be there: {} (flux-dat stop "
+                        "--dat {})",
+                        flux::format_jobid(id), reason, flux::format_jobid_ascii(id));
+        return why;
+    };
+    if (parent.lost())
+        co_return unfinished(parent.lost()->message == why.message
+                                 ? "it was submitted before"
+                                 : parent.lost()->message);
+    auto cancelled =
+        co_await flux::raise(parent, id, "cancel", 0, "flux-dat start: " + why.message);
+    // A job that has ended already refuses to be cancelled; the eventlog tells.
+    flux::Interrupt limit;
+    flux::InterruptSources sources(loop, limit, undo_time_max,
+                                   Error{"it did not end in time", ETIMEDOUT});
+    auto ended = co_await wait_for_clean(parent, id, limit);
+    if (!ended)
+        co_return unfinished(cancelled ? ended.error().message
+                                       : cancelled.error().message);
+    co_return why;
+}
+
+class Start
+{
+public:
+    Start(flux::Loop& loop, flux::Connection& parent, StartOptions& options,
+          flux::Interrupt& interrupt, OnProgress& progress)
+        : loop_(loop), parent_(parent), options_(options), interrupt_(interrupt),
+          progress_(progress)
+    {
+    }
+
+    flux::Task<Result<Started>> run()
+    {
+        auto composed = co_await compose_for(parent_, options_.configuration);
+        if (!composed)
+            co_return std::unexpected(composed.error());
+        for (auto& notice : composed->notices)
+            tell(Progress::Step::notice, notice);
+        for (auto& warning : composed->warnings)
+            tell(Progress::Step::warning, warning);
+        auto sound = conf::lint(*composed);
+        if (!sound)
+            co_return std::unexpected(sound.error());
+
+        if (options_.unique_name || options_.if_not_running) {
+            auto namesake = co_await find_namesake(parent_, name(), geteuid(), 0);
+            if (!namesake)
+                co_return std::unexpected(namesake.error());
+            if (*namesake)
+                co_return taken_by(std::move(**namesake));
+        }
+
+        auto J = co_await signed_jobspec(*composed);
+        if (!J)
+            co_return std::unexpected(J.error());
+        if (interrupt_.reason())
+            co_return std::unexpected(*interrupt_.reason());
+        auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
+        if (!id)
+            co_return std::unexpected(id.error());
+        id_ = *id;
+        tell(Progress::Step::submitted,
+             fmt::format("job {} submitted", flux::format_jobid(id_)));
+
+        auto claimed = co_await claim_name();
+        if (!claimed)
+            co_return std::unexpected(
+                co_await undo(loop_, parent_, id_, std::move(claimed.error())));
+        if (*claimed) {
+            Error yielded{fmt::format("another start of \"{}\" was first", name())};
+            auto undone = co_await undo(loop_, parent_, id_, yielded);
+            if (undone.message != yielded.message)
+                co_return std::unexpected(undone);
+            co_return taken_by(std::move(**claimed));
+        }
+        auto recorded = co_await post_record(parent_, id_, file_.record);
+        // A job may be over before it was recorded: its eventlog says why.
+        if (!recorded && recorded.error().errnum != EINVAL
+            && recorded.error().errnum != ENOENT)
+            co_return std::unexpected(
+                co_await undo(loop_, parent_, id_, std::move(recorded.error())));
+
+        if (!options_.wait)
+            co_return Started{id_, name(), "pending", {}, {}, false};
+        auto ready = co_await wait_until_ready();
+        if (ready)
+            co_return ready;
+        if (ready.error().exit == Exit::not_ready)
+            co_return ready;
+        co_return std::unexpected(
+            co_await undo(loop_, parent_, id_, std::move(ready.error())));
+    }
+
+private:
+    const std::string& name() const { return options_.submission.name; }
+    void tell(Progress::Step step, std::string text)
+    {
+        progress_(Progress{step, std::move(text)});
+    }
+
+    Result<Started> taken_by(flux::JobInfo job)
+    {
+        if (!options_.if_not_running)
+            return fail("you have a DAT named \"{}\" already: job {} (--if-not-running "
+                        "takes it as done)",
+                        name(), flux::format_jobid(job.id));
+        Started started{job.id, name(), "starting", job.nodelist, {}, true};
+        if (auto dat = dat_of(std::move(job))) {
+            started.phase = dat->phase();
+            started.uri = dat->uri();
+        }
+        return started;
+    }
+
+    flux::Task<Result<std::string>> signed_jobspec(const conf::Composed& composed)
+    {
+        file_.record.name = name();
+        file_.record.guests = options_.guests;
+        file_.record.managers = options_.managers;
+        file_.door_dir = options_.door_dir ? options_.door_dir : composed.door_dir;
+        auto jobspec =
+            dat_jobspec(options_.submission, file_, composed.json(), options_.program);
+        if (!jobspec)
+            co_return std::unexpected(jobspec.error());
+        co_return co_await sign_for(parent_, *jobspec);
+    }
+
+    // See the head of start.h. Gives the job that has the name, if it is not ours.
+    flux::Task<Result<std::optional<flux::JobInfo>>> claim_name()
+    {
+        if (!options_.unique_name && !options_.if_not_running)
+            co_return std::optional<flux::JobInfo>{};
+        auto own = co_await flux::list_job(parent_, id_); // job-list knows it now
+        if (!own)
+            co_return std::unexpected(own.error());
+        while (true) {
+            auto other = co_await find_namesake(parent_, name(), geteuid(), id_);
+            if (!other || !*other)
+                co_return other;
+            if (dat_of(**other) || (*other)->id < id_)
+                co_return other;
+            auto settled = co_await wait_for_record_or_end((*other)->id);
+            if (!settled)
+                co_return std::unexpected(settled.error());
+        }
+    }
+
+    flux::Task<Result<>> wait_for_record_or_end(flux::JobId id)
+    {
+        flux::EventlogWatch watch(parent_, id, "eventlog");
+        while (true) {
+            auto event = co_await watch.next(&interrupt_);
+            if (!event)
+                co_return std::unexpected(event.error());
+            if (!*event || (*event)->name == "clean" || record_in(**event))
+                co_return Result<>{};
+        }
+    }
+
+    flux::Task<Result<Started>> wait_until_ready()
+    {
+        flux::EventlogWatch watch(parent_, id_, "eventlog");
+        Started started{id_, name(), "starting", {}, {}, false};
+        while (true) {
+            auto event = co_await watch.next(&interrupt_);
+            if (!event)
+                co_return std::unexpected(waiting_error(event.error()));
+            if (!*event || (*event)->name == "clean")
+                co_return std::unexpected(co_await last_words());
+            if (is_fatal(**event))
+                co_return std::unexpected(exception_error(**event, id_));
+            if (auto record = record_in(**event)) {
+                if (record->state == State::ready)
+                    break;
+                continue;
+            }
+            if ((*event)->name == "memo")
+                started.uri = flux::text_at((*event)->context, "uri", started.uri);
+            tell(Progress::Step::event, describe(**event));
+        }
+        auto job = co_await flux::list_job(parent_, id_);
+        if (job)
+            started.nodelist = job->nodelist;
+        started.phase = "ready";
+        co_return started;
+    }
+
+    Error waiting_error(Error error) const
+    {
+        if (error.exit == Exit::not_ready)
+            error.message = fmt::format(
+                "{}: job {} is not ready yet; it was left as it is (flux-dat status "
+                "--dat {})",
+                error.message, flux::format_jobid(id_), flux::format_jobid_ascii(id_));
+        return error;
+    }
+
+    // The job ended without an exception: its brokers gave up. Their output says why.
+    flux::Task<Error> last_words()
+    {
+        Error error{fmt::format("the DAT's job {} ended before it was ready",
+                                flux::format_jobid(id_))};
+        auto lines = co_await output_tail(parent_, id_, output_lines_max);
+        if (!lines.empty())
+            error.message += ": " + lines.back();
+        for (auto& line : lines)
+            tell(Progress::Step::event, line);
+        co_return error;
+    }
+
+    flux::Loop& loop_;
+    flux::Connection& parent_;
+    StartOptions& options_;
+    flux::Interrupt& interrupt_;
+    OnProgress& progress_;
+    DatFile file_;
+    flux::JobId id_ = 0;
+};
+
+} // namespace
+
+flux::Task<Result<Started>> start(flux::Loop& loop, flux::Connection& parent,
+                                  StartOptions options, flux::Interrupt& interrupt,
+                                  OnProgress progress)
+{
+    Start flow(loop, parent, options, interrupt, progress);
+    co_return co_await flow.run();
+}
+
+flux::Task<Result<conf::Composed>> compose_for(flux::Connection& parent,
+                                               conf::Inputs inputs)
+{
+    auto configuration = co_await flux::configuration(parent);
+    if (!configuration)
+        co_return std::unexpected(configuration.error());
+    inputs.parent = std::move(*configuration);
+    inputs.parent_label = fmt::format("parent instance ({})", parent.uri());
+    co_return conf::compose(inputs);
+}
+
+flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& jobspec)
+{
+    auto owner = co_await flux::attribute_number(flux, "security.owner");
+    if (!owner)
+        co_return std::unexpected(owner.error());
+    auto payload = flux::dump_json(jobspec);
+    auto uid = getuid();
+    auto mechanism = *owner == uid ? imp::Mechanism::none : imp::Mechanism::munge;
+    auto J = imp::sign_wrap(payload, mechanism, uid);
+    if (!J)
+        co_return fail("cannot sign the job: {}", J.error().message);
+    co_return std::move(*J);
+}
+
+} // namespace fluxdat::dat

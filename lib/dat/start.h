@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// How a DAT comes up, as seen by the command: compose and check the configuration, sign
+// and submit the job, follow its eventlog until the supervisor's record says "ready".
+// What happens on the nodes is launcher.h and supervisor.h.
+//
+// One DAT a name. Two `start` may come at the same moment, from different nodes, so
+// looking first and submitting then is not enough. A record on a job is the claim to
+// its name. After submitting, before recording, each start looks for namesakes once
+// more; job-list answers in the order of submission, so of two jobs at least the later
+// one sees the other. Who sees a record has lost. Who sees a job with a lower id that
+// has none yet has lost too. Who sees one with a higher id that has none yet waits to
+// see whether that one recorded (having looked too early to see this one), or ends.
+// Rejected: a lock in the KVS, which a guest of the system instance cannot write;
+// submitting held and releasing, which leaves a held job if the command is killed.
+#pragma once
+
+#include "lib/conf/conf.h"
+#include "lib/dat/jobspec.h"
+#include "lib/flux/services.h"
+
+#include <functional>
+#include <string>
+
+namespace fluxdat::dat {
+
+struct StartOptions {
+    conf::Inputs configuration; // without the parent's part, which start() fetches
+    Submission submission;      // its name is the DAT's
+    perms::GuestList guests;    // generation 1
+    std::vector<uid_t> managers;
+    std::optional<std::string> door_dir; // --door-dir; goes before the site's
+    std::string program;                 // of flux-dat, absolute
+    int urgency = 16;
+    bool unique_name = false;    // refuse, exit 1, where the owner has one of that name
+    bool if_not_running = false; // ... or give that one instead
+    bool wait = true;            // until ready
+};
+
+struct Started {
+    flux::JobId id = 0;
+    std::string name;
+    std::string phase;    // of find.h
+    std::string nodelist; // empty while pending
+    std::string uri;      // likewise
+    bool already = false; // it ran before: --if-not-running
+};
+
+// What start() tells on the way, for a progress display and --verbose.
+struct Progress {
+    enum class Step { notice, warning, submitted, event };
+    Step step;
+    std::string text; // a line for people
+};
+using OnProgress = std::function<void(const Progress&)>;
+
+// Brings a DAT up. When the interrupt is raised, or anything fails, after the job was
+// submitted, the job is cancelled and seen to end before this returns; except for exit
+// 5 (the timeout), which leaves it, and a lost connection, where the error says so.
+flux::Task<Result<Started>> start(flux::Loop& loop, flux::Connection& parent,
+                                  StartOptions options, flux::Interrupt& interrupt,
+                                  OnProgress progress);
+
+// The configuration that start() would use.
+flux::Task<Result<conf::Composed>> compose_for(flux::Connection& parent,
+                                               conf::Inputs inputs);
+
+// J (RFC 39) for this instance: the owner's with mechanism `none`, a guest's `munge`.
+flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& jobspec);
+
+} // namespace fluxdat::dat

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/stop.h"
+
+#include "lib/flux/fsd.h"
+
+namespace fluxdat::dat {
+
+namespace {
+
+flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
+{
+    auto raised = co_await flux::raise(parent, dat.job.id, "cancel", 0,
+                                       "stopped by flux-dat stop");
+    if (raised || raised.error().errnum != EPERM)
+        co_return raised;
+    co_return fail(Exit::not_permitted,
+                   "only its owner (uid {}) may stop the DAT \"{}\" ({})",
+                   dat.job.userid, dat.record.name, flux::format_jobid(dat.job.id));
+}
+
+// Whether the supervisor took it on itself to end the DAT.
+flux::Task<Result<bool>> ask_supervisor(flux::Connection& parent, const Dat& dat,
+                                        double grace)
+{
+    if (dat.record.service_name.empty())
+        co_return false;
+    Json payload{{"grace", grace}};
+    auto asked = co_await parent.rpc(dat.record.service_name + ".stop",
+                                     std::move(payload), dat.record.service_rank);
+    if (asked)
+        co_return true;
+    int errnum = asked.error().errnum;
+    if (errnum == EPERM || parent.lost())
+        co_return std::unexpected(asked.error());
+    co_return false; // it is gone, or its node is
+}
+
+} // namespace
+
+flux::Task<Result<>> stop(flux::Connection& parent, Dat dat, StopOptions options,
+                          flux::Interrupt& interrupt,
+                          std::function<void(const std::string&)> tell)
+{
+    bool asked = false;
+    if (!options.now && dat.phase() != "pending" && dat.phase() != "starting") {
+        auto taken = co_await ask_supervisor(parent, dat, options.grace);
+        if (!taken)
+            co_return std::unexpected(taken.error());
+        asked = *taken;
+        tell(asked ? fmt::format("closed to new jobs; running ones have {}",
+                                 flux::format_fsd(options.grace))
+                   : "its supervisor does not answer; cancelling the job");
+    }
+    if (!asked) {
+        auto cancelled = co_await cancel(parent, dat);
+        if (!cancelled && cancelled.error().errnum != EINVAL // it has ended meanwhile
+            && cancelled.error().errnum != ENOENT)
+            co_return cancelled;
+        tell("the job is cancelled");
+    }
+    // Whoever may cancel a job may follow its eventlog: its owner and the instance's.
+    flux::EventlogWatch watch(parent, dat.job.id, "eventlog");
+    while (true) {
+        auto event = co_await watch.next(&interrupt);
+        if (!event)
+            co_return std::unexpected(Error{
+                fmt::format("{} while waiting for the DAT to end; it goes on ending "
+                            "(flux-dat status --dat {})",
+                            event.error().message,
+                            flux::format_jobid_ascii(dat.job.id)),
+                event.error().errnum, event.error().exit});
+        if (!*event || (*event)->name == "clean")
+            co_return Result<>{};
+    }
+}
+
+} // namespace fluxdat::dat

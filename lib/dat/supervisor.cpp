@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/supervisor.h"
+
+#include "lib/dat/find.h"
+#include "lib/dat/jobspec.h"
+#include "lib/dat/ranks.h"
+#include "lib/flux/fsd.h"
+#include "lib/flux/services.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+constexpr double restart_delay_min =
+    0.1;                                 // seconds before a worker that died runs again
+constexpr double restart_delay_max = 30; // doubling up to this
+constexpr double reconnect_delay_min = 0.2; // seconds, likewise, to the parent's broker
+constexpr double reconnect_delay_max = 10;
+
+// What is said on the broker's stderr, which is the output of the DAT's job.
+void log_error(const Error& error)
+{
+    fmt::print(stderr, "flux-dat supervise: {}\n", error.message);
+    std::fflush(stderr);
+}
+
+class Supervisor
+{
+public:
+    Supervisor(flux::Loop& loop, DatFile file)
+        : loop_(loop), record_(std::move(file.record))
+    {
+    }
+
+    // Until the DAT is to end, or has ended.
+    flux::Task<Result<>> run()
+    {
+        auto connected = co_await connect_dat();
+        if (!connected)
+            co_return connected;
+        double delay = reconnect_delay_min;
+        while (!end_.reason()) {
+            auto served = co_await serve_parent(delay);
+            if (end_.reason())
+                break;
+            if (!served)
+                log_error(served.error());
+            (void)co_await loop_.sleep(delay, &end_);
+            delay = std::min(delay * 2, reconnect_delay_max);
+        }
+        // Answers that are still being made end with the connection they wait for.
+        dat_.reset();
+        co_return Result<>{};
+    }
+
+private:
+    flux::Task<Result<>> connect_dat()
+    {
+        const char* uri = std::getenv("FLUX_URI");
+        auto dat = co_await flux::Connection::open(loop_, uri ? uri : "");
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        dat_ = std::move(*dat);
+        // The DAT is gone: so is the reason to be.
+        dat_->on_lost([this](const Error& error) { end_.raise(error); });
+        auto jobid = co_await flux::attribute(*dat_, "jobid");
+        auto parent = co_await flux::attribute(*dat_, "parent-uri");
+        auto size = co_await flux::attribute_number(*dat_, "size");
+        if (!jobid)
+            co_return std::unexpected(jobid.error());
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        if (!size)
+            co_return std::unexpected(size.error());
+        auto id = flux::parse_jobid(*jobid);
+        if (!id)
+            co_return std::unexpected(id.error());
+        id_ = *id;
+        parent_uri_ = std::move(*parent);
+        size_ = *size;
+        co_return Result<>{};
+    }
+
+    // Serves in the parent until the connection to it is lost or the DAT is to end.
+    flux::Task<Result<>> serve_parent(double& delay)
+    {
+        auto parent = co_await flux::Connection::open(loop_, parent_uri_, &end_);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        parent_ = std::move(*parent);
+        auto served = co_await announce();
+        if (served) {
+            delay = reconnect_delay_min;
+            served = co_await follow_record();
+        }
+        parent_.reset();
+        co_return served;
+    }
+
+    flux::Task<Result<>> announce()
+    {
+        auto rank = co_await flux::attribute_number(*parent_, "rank");
+        if (!rank)
+            co_return std::unexpected(rank.error());
+        auto name = service_name(geteuid(), id_);
+        auto served = co_await parent_->serve(
+            name, [this](const flux::Message& request) { handle(request); });
+        if (!served)
+            co_return fail("cannot register the service {} in the parent: {}", name,
+                           served.error().message);
+        // A worker before this one may have got further than the file says.
+        auto job = co_await flux::list_job(*parent_, id_);
+        if (!job)
+            co_return std::unexpected(job.error());
+        if (auto known = dat_of(std::move(*job)))
+            if (known->record.guests.generation >= record_.guests.generation
+                && known->record.state != State::submitted)
+                record_ = std::move(known->record);
+        record_.service_name = name;
+        record_.service_rank = *rank;
+        if (record_.state == State::submitted)
+            record_.state = State::ready;
+        record_.applied = std::max(record_.applied, record_.guests.generation);
+        co_return co_await post_record();
+    }
+
+    flux::Task<Result<>> post_record()
+    {
+        co_return co_await dat::post_record(*parent_, id_, record_);
+    }
+
+    // A `start` that was held up may post its first record after ours; ours is newer.
+    flux::Task<Result<>> follow_record()
+    {
+        flux::EventlogWatch watch(*parent_, id_, "eventlog");
+        bool posted_ours = false;
+        while (true) {
+            auto event = co_await watch.next(&end_);
+            if (!event)
+                co_return std::unexpected(event.error());
+            if (!*event)
+                co_return Result<>{};
+            if ((*event)->name != "memo" || !(*event)->context.is_object()
+                || !(*event)->context.contains("dat"))
+                continue;
+            auto seen = record_from_json((*event)->context["dat"]);
+            if (seen && seen->state != State::submitted)
+                posted_ours = true;
+            else if (seen && posted_ours)
+                (void)co_await post_record();
+        }
+    }
+
+    void handle(const flux::Message& request)
+    {
+        bool instance_owner = request.rolemask & flux::role_owner;
+        bool owner = instance_owner || request.userid == geteuid();
+        bool manager = owner
+                       || std::find(record_.managers.begin(), record_.managers.end(),
+                                    request.userid)
+                              != record_.managers.end();
+        auto method = request.topic->substr(request.topic->find('.') + 1);
+        if (method == "status") {
+            if (!manager)
+                return parent_->respond_error(
+                    request, EPERM,
+                    "the details of this DAT are for its owner and "
+                    "managers");
+            loop_.spawn(answer_status(request));
+        } else if (method == "stop") {
+            if (!owner)
+                return parent_->respond_error(request, EPERM,
+                                              "only the owner may stop this DAT");
+            auto payload = flux::parse_json(request.payload_text());
+            if (!payload || !payload->contains("grace")
+                || !(*payload)["grace"].is_number()
+                || (*payload)["grace"].get<double>() < 0)
+                return parent_->respond_error(request, EPROTO,
+                                              "stop: \"grace\" must be a number of "
+                                              "seconds, 0 or more");
+            loop_.spawn(stop(request, (*payload)["grace"].get<double>()));
+        } else if (method != "disconnect") {
+            parent_->respond_error(
+                request, ENOSYS,
+                fmt::format("a DAT's supervisor has no method \"{}\"", method));
+        }
+    }
+
+    // The parent may be lost while an answer is being made.
+    void respond(const flux::Message& request, const Json& answer)
+    {
+        if (parent_)
+            parent_->respond(request, answer);
+    }
+
+    flux::Task<void> answer_status(flux::Message request)
+    {
+        auto ranks = co_await check_ranks(*dat_, size_, record_.guests);
+        Json active{{"states", {"pending", "running"}}};
+        auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
+        Json answer{{"ranks", Json::array()}};
+        for (auto& rank : ranks)
+            answer["ranks"].push_back(to_json(rank));
+        if (jobs) {
+            auto pending = std::count_if(jobs->begin(), jobs->end(),
+                                         [](auto& job) { return job.pending(); });
+            answer["jobs"] = {{"pending", pending},
+                              {"running", static_cast<long>(jobs->size()) - pending}};
+        }
+        respond(request, answer);
+    }
+
+    // Closed to new jobs; those that run are told, and have until the grace is over.
+    flux::Task<void> stop(flux::Message request, double grace)
+    {
+        record_.state = State::stopping;
+        record_.stop_reason = "stopped by its owner";
+        (void)co_await post_record();
+        respond(request, Json(nullptr));
+        if (stopping_)
+            co_return end_if_sooner(grace);
+        stopping_ = true;
+        end_if_sooner(grace);
+        Json payload{
+            {"enable", false}, {"all", true}, {"reason", "this DAT is ending"}};
+        auto closed =
+            co_await dat_->rpc("job-manager.queue-enable", std::move(payload), 0);
+        if (!closed)
+            log_error(closed.error());
+        co_await warn_jobs(grace);
+        auto drained = co_await dat_->rpc("job-manager.drain", nullptr,
+                                          flux::nodeid_any, &grace_over_);
+        if (!drained && !grace_over_.reason())
+            log_error(drained.error());
+        end_.raise({"stopped"});
+    }
+
+    // The earliest end that any `stop` asked for counts.
+    void end_if_sooner(double grace)
+    {
+        loop_.spawn([](Supervisor& self, double seconds) -> flux::Task<void> {
+            (void)co_await self.loop_.sleep(seconds, &self.end_);
+            self.grace_over_.raise({"the grace is over"});
+        }(*this, grace));
+    }
+
+    // An exception that is not fatal is what a guest sees who is attached to a job.
+    flux::Task<void> warn_jobs(double grace)
+    {
+        Json running{{"states", {"running"}}};
+        auto jobs = co_await flux::list_jobs(*dat_, std::move(running));
+        if (!jobs)
+            co_return;
+        constexpr int severity_warning = 7;
+        for (auto& job : *jobs)
+            (void)co_await flux::raise(
+                *dat_, job.id, "dat-stop", severity_warning,
+                fmt::format("this DAT ends in {}", flux::format_fsd(grace)));
+    }
+
+    flux::Loop& loop_;
+    Record record_;
+    flux::JobId id_ = 0;
+    std::uint32_t size_ = 0;
+    std::string parent_uri_;
+    std::unique_ptr<flux::Connection> dat_;
+    std::unique_ptr<flux::Connection> parent_;
+    bool stopping_ = false;
+    flux::Interrupt end_;        // the DAT is to end, or has
+    flux::Interrupt grace_over_; // while stopping
+};
+
+volatile std::sig_atomic_t ending_signal = 0;
+volatile pid_t worker_pid = 0;
+
+void pass_on(int signum)
+{
+    ending_signal = signum;
+    if (worker_pid > 0)
+        kill(worker_pid, signum);
+}
+
+} // namespace
+
+int supervise_worker(const std::string& dat_file)
+{
+    // The outer process is nothing without this one, and this one nothing without it.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    auto file = read_dat_file(dat_file);
+    if (!file) {
+        log_error(file.error());
+        return 1;
+    }
+    flux::Loop loop;
+    Supervisor supervisor(loop, std::move(*file));
+    auto done = loop.run(supervisor.run());
+    if (!done) {
+        log_error(done.error());
+        return 1;
+    }
+    return 0;
+}
+
+int supervise(const std::string& program, const std::string& dat_file)
+{
+    struct sigaction action {
+    };
+    action.sa_handler = pass_on;
+    for (int signum : {SIGTERM, SIGHUP, SIGINT})
+        sigaction(signum, &action, nullptr);
+    double delay = restart_delay_min;
+    while (!ending_signal) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            execl(program.c_str(), program.c_str(), "supervise", "--worker",
+                  dat_file.c_str(), static_cast<char*>(nullptr));
+            _exit(127);
+        }
+        worker_pid = pid;
+        if (ending_signal && pid > 0)
+            kill(pid, SIGTERM);
+        int status = -1;
+        if (pid < 0)
+            fmt::print(stderr, "flux-dat supervise: cannot fork: {}\n",
+                       std::strerror(errno));
+        else
+            while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+            }
+        worker_pid = 0;
+        if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            return 0;
+        if (ending_signal)
+            break;
+        fmt::print(stderr, "flux-dat supervise: the worker ended ({}); again in {} s\n",
+                   WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                       : fmt::format("status {}", WEXITSTATUS(status)),
+                   delay);
+        std::fflush(stderr);
+        usleep(static_cast<useconds_t>(delay * 1e6));
+        delay = std::min(delay * 2, restart_delay_max);
+    }
+    return 0;
+}
+
+} // namespace fluxdat::dat

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The supervisor: the initial program of a DAT, on its rank 0.
+//
+//     flux-dat supervise DAT-FILE
+//
+// That it runs means that every rank is up: a broker starts its initial program when
+// all ranks have joined. That a rank is up means that its launcher made its door. So
+// the supervisor begins by posting the record with state "ready", which is what `start`
+// waits for, and then serves `<owneruid>-dat-<jobid>` in the parent instance:
+//
+//     .status {}                -> {"ranks":[{"rank","host","door","wrong":[..]}..],
+//                                   "jobs":{"pending","running"}}   owner and managers
+//     .stop {"grace":SECONDS}   -> {}, and the DAT ends             owner
+//
+// A handler checks the userid that the parent's broker stamped on the request: the
+// DAT's owner, or the parent instance's (RFC 12).
+//
+// It is two processes. The outer one does nothing but start the inner one, again if it
+// dies, so that a crash of the inner one does not end the DAT (whose end is the end of
+// its initial program). The inner one keeps nothing that it cannot read again: what it
+// must know stands in the record. It exits with 0 when the DAT shall end.
+//
+// The parent's broker on this node may restart: the inner process connects again and
+// serves again; the DAT does not notice.
+#pragma once
+
+#include <string>
+
+namespace fluxdat::dat {
+
+// The outer process. Gives the exit status of the initial program.
+int supervise(const std::string& program, const std::string& dat_file);
+
+// The inner process: `flux-dat supervise --worker DAT-FILE`.
+int supervise_worker(const std::string& dat_file);
+
+} // namespace fluxdat::dat
