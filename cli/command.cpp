@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "cli/command.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+namespace fluxdat::cli {
+
+namespace {
+
+constexpr const char* system_instance_uri = "local:///run/flux/local";
+constexpr std::size_t name_entry_size = 64u << 10; // bytes for a passwd or group entry
+
+template <class Id>
+std::optional<Id> number(const std::string& text)
+{
+    Id id{};
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), id);
+    if (status != std::errc{} || end != text.data() + text.size())
+        return {};
+    return id;
+}
+
+} // namespace
+
+int Common::report(const Error& error) const
+{
+    fmt::print(stderr, "flux-dat {}: {}\n", command, error.message);
+    return static_cast<int>(error.exit);
+}
+
+void Common::note(const std::string& text) const
+{
+    if (!quiet)
+        fmt::print(stderr, "flux-dat {}: {}\n", command, text);
+}
+
+void Common::warn(const std::string& text) const
+{
+    note("warning: " + text);
+}
+
+bool Common::shows_progress() const
+{
+    return !quiet && (verbose || isatty(STDERR_FILENO));
+}
+
+CLI::App* add_command(CLI::App& app, Common& common, const std::string& name,
+                      const std::string& description, QuietOption quiet)
+{
+    common.command = name;
+    auto* command = app.add_subcommand(name, description);
+    command->add_flag("--json", common.json, "Print the result as JSON");
+    command->add_flag(quiet == QuietOption::with_short ? "-q,--quiet" : "--quiet",
+                      common.quiet, "Print results and errors only");
+    command->add_flag("-v,--verbose", common.verbose, "Tell what is being done");
+    return command;
+}
+
+void add_dat_option(CLI::App& command, std::optional<std::string>& selector)
+{
+    command.add_option("--dat", selector, "The DAT, by name or job id (or FLUX_DAT)")
+        ->type_name("NAME|JOBID")
+        ->envname("FLUX_DAT");
+}
+
+flux::Task<Result<std::unique_ptr<flux::Connection>>>
+connect_parent(flux::Loop& loop, flux::Interrupt* interrupt)
+{
+    const char* uri = std::getenv("FLUX_URI");
+    std::string target = uri && *uri ? uri : system_instance_uri;
+    co_return co_await flux::Connection::open(loop, std::move(target), interrupt);
+}
+
+void print_json(const Json& json)
+{
+    fmt::print("{}\n", flux::dump_json(json));
+}
+
+int finish(const Common& common, int status)
+{
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+        return status;
+    return common.report(
+        {fmt::format("cannot write to stdout: {}", std::strerror(errno))});
+}
+
+Result<uid_t> find_user(const std::string& name, const std::string& option)
+{
+    std::array<char, name_entry_size> buffer;
+    passwd entry{};
+    passwd* found = nullptr;
+    int errnum = getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    if (!found)
+        if (auto uid = number<uid_t>(name))
+            errnum = getpwuid_r(*uid, &entry, buffer.data(), buffer.size(), &found);
+    if (!found && errnum != 0)
+        return fail(Exit::usage, "{} {}: cannot look the user up: {}", option, name,
+                    std::strerror(errnum));
+    if (!found)
+        return fail(Exit::usage, "{} {}: there is no such user on this host", option,
+                    name.empty() ? "\"\"" : name);
+    if (entry.pw_uid == 0)
+        return fail(Exit::usage, "{} {}: root cannot be a guest", option, name);
+    return entry.pw_uid;
+}
+
+Result<gid_t> find_group(const std::string& name, const std::string& option)
+{
+    std::array<char, name_entry_size> buffer;
+    group entry{};
+    group* found = nullptr;
+    int errnum = getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
+    if (!found)
+        if (auto gid = number<gid_t>(name))
+            errnum = getgrgid_r(*gid, &entry, buffer.data(), buffer.size(), &found);
+    if (!found && errnum != 0)
+        return fail(Exit::usage, "{} {}: cannot look the group up: {}", option, name,
+                    std::strerror(errnum));
+    if (!found)
+        return fail(Exit::usage, "{} {}: there is no such group on this host", option,
+                    name.empty() ? "\"\"" : name);
+    if (entry.gr_gid == 0)
+        return fail(Exit::usage, "{} {}: root's group cannot be a guest", option, name);
+    return entry.gr_gid;
+}
+
+std::string user_name(uid_t uid)
+{
+    std::array<char, name_entry_size> buffer;
+    passwd entry{};
+    passwd* found = nullptr;
+    getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
+    return found ? entry.pw_name : std::to_string(uid);
+}
+
+std::string group_name(gid_t gid)
+{
+    std::array<char, name_entry_size> buffer;
+    group entry{};
+    group* found = nullptr;
+    getgrgid_r(gid, &entry, buffer.data(), buffer.size(), &found);
+    return found ? entry.gr_name : std::to_string(gid);
+}
+
+} // namespace fluxdat::cli

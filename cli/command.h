@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// What the commands share: common options, the connection to the instance, names of
+// users, and the one place where errors are printed. Results go to stdout, everything
+// else to stderr.
+#pragma once
+
+#include "lib/dat/find.h"
+#include "lib/flux/services.h"
+#include "lib/result.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fluxdat::cli {
+
+using flux::Json;
+
+// The subcommand that the command line chose, to run once it was parsed.
+using Chosen = std::function<int()>;
+
+struct Common {
+    std::string command; // "start": for messages
+    bool json = false;
+    bool quiet = false;
+    bool verbose = false;
+
+    // "flux-dat start: MESSAGE" on stderr; gives the exit status.
+    int report(const Error& error) const;
+    // Unless --quiet.
+    void note(const std::string& text) const;
+    void warn(const std::string& text) const;
+    // Whether progress is shown: on a terminal, or with --verbose.
+    bool shows_progress() const;
+};
+
+// A subcommand with the options that all have: --json, --quiet, --verbose.
+enum class QuietOption { with_short, long_only };
+CLI::App* add_command(CLI::App& app, Common& common, const std::string& name,
+                      const std::string& description,
+                      QuietOption quiet = QuietOption::with_short);
+// --dat NAME|JOBID, or FLUX_DAT.
+void add_dat_option(CLI::App& command, std::optional<std::string>& selector);
+
+// Connects to the parent instance: FLUX_URI, or the system instance's socket.
+flux::Task<Result<std::unique_ptr<flux::Connection>>>
+connect_parent(flux::Loop& loop, flux::Interrupt* interrupt = nullptr);
+
+// One line of JSON on stdout.
+void print_json(const Json& json);
+// What was printed has reached stdout: exit status `status`, or 1 with an error.
+int finish(const Common& common, int status);
+
+// A user or group by name or number, on this host. Exit 2 for what does not exist and
+// for root; `option` is what asked, for the message.
+Result<uid_t> find_user(const std::string& name, const std::string& option);
+Result<gid_t> find_group(const std::string& name, const std::string& option);
+std::string user_name(uid_t uid);  // the number where there is no name
+std::string group_name(gid_t gid); // likewise
+
+// The commands, one file each.
+void add_start(CLI::App& app, Chosen& chosen);
+void add_status(CLI::App& app, Chosen& chosen);
+void add_stop(CLI::App& app, Chosen& chosen);
+void add_config(CLI::App& app, Chosen& chosen);
+void add_run(CLI::App& app, Chosen& chosen);
+void add_sandbox(CLI::App& app, Chosen& chosen);
+
+} // namespace fluxdat::cli

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat(1): dedicated access time on Flux. "flux dat ..." finds it in PATH.
+//
+// The programs that a DAT's job is made of come first, before the command line library
+// is touched: they start once a rank, and a rank's start is what people wait for.
+#include "cli/command.h"
+#include "lib/dat/launcher.h"
+#include "lib/dat/program.h"
+#include "lib/dat/ranks.h"
+#include "lib/dat/supervisor.h"
+#include "paths.h"
+
+#include <cstdio>
+#include <string_view>
+
+namespace {
+
+using namespace fluxdat;
+
+constexpr int exit_usage = static_cast<int>(Exit::usage);
+
+int misused(std::string_view command)
+{
+    fmt::print(stderr, "flux-dat {}: this command is for the job of a DAT only\n",
+               command);
+    return exit_usage;
+}
+
+// The hidden commands; nothing if this is none of them.
+std::optional<int> run_hidden(const std::vector<std::string_view>& words)
+{
+    if (words.empty())
+        return {};
+    if (words[0] == "launch") {
+        if (words.size() < 3)
+            return misused("launch");
+        return dat::launch(std::string(words[1]), {words.begin() + 2, words.end()});
+    }
+    if (words[0] == "supervise") {
+        bool worker = words.size() == 3 && words[1] == "--worker";
+        if (!worker && words.size() != 2)
+            return misused("supervise");
+        return worker ? dat::supervise_worker(std::string(words[2]))
+                      : dat::supervise(dat::program_path(), std::string(words[1]));
+    }
+    if (words[0] == "door") {
+        if (words.size() != 4 || words[1] != "check")
+            return misused("door");
+        return dat::check_door(std::string(words[2]), std::string(words[3]));
+    }
+    return {};
+}
+
+int run_command(int argc, char** argv)
+{
+    CLI::App app("Dedicated access time on Flux: a set of nodes for a list of people, "
+                 "as one job.",
+                 "flux-dat");
+    app.set_version_flag("--version", "flux-dat " FLUX_DAT_VERSION);
+    app.set_help_all_flag("--help-all", "Print the help of all commands");
+    app.require_subcommand(1);
+    app.footer("Each command explains itself with --help. See flux-dat(1).");
+    cli::Chosen chosen;
+    cli::add_start(app, chosen);
+    cli::add_status(app, chosen);
+    cli::add_stop(app, chosen);
+    cli::add_config(app, chosen);
+    cli::add_run(app, chosen);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::Success& asked) { // --help, --version
+        app.exit(asked);
+        return std::fflush(stdout) == 0 ? 0 : 1;
+    } catch (const CLI::ParseError& wrong) {
+        std::string command = "flux-dat";
+        for (auto* sub : app.get_subcommands())
+            command += " " + sub->get_name();
+        fmt::print(stderr, "{}: {} (see {} --help)\n", command, wrong.what(), command);
+        return exit_usage;
+    }
+    return chosen();
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+    if (auto status = run_hidden({argv + 1, argv + argc}))
+        return *status;
+    return run_command(argc, argv);
+}

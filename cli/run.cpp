@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat run: a command as a job in a DAT.
+#include "lib/dat/run.h"
+#include "cli/command.h"
+#include "lib/flux/fsd.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <unistd.h>
+
+namespace fluxdat::cli {
+
+namespace {
+
+// Writes the tasks' output as it comes; with labels, line by line.
+class OutputPrinter
+{
+public:
+    explicit OutputPrinter(bool labels) : labels_(labels) {}
+    ~OutputPrinter()
+    {
+        for (auto& [source, rest] : unfinished_)
+            if (!rest.empty())
+                print_line(source.first, source.second, rest + "\n");
+    }
+
+    void write(const std::string& stream, const std::string& rank,
+               const std::string& data)
+    {
+        if (!labels_ || rank.empty()) {
+            auto* file = stream == "stderr" ? stderr : stdout;
+            std::fwrite(data.data(), 1, data.size(), file);
+            std::fflush(file);
+            return;
+        }
+        auto& rest = unfinished_[{stream, rank}];
+        rest += data;
+        std::size_t end;
+        while ((end = rest.find('\n')) != rest.npos) {
+            print_line(stream, rank, rest.substr(0, end + 1));
+            rest.erase(0, end + 1);
+        }
+    }
+
+private:
+    static void print_line(const std::string& stream, const std::string& rank,
+                           const std::string& line)
+    {
+        auto* file = stream == "stderr" ? stderr : stdout;
+        fmt::print(file, "{}: {}", rank, line);
+        std::fflush(file);
+    }
+
+    bool labels_;
+    std::map<std::pair<std::string, std::string>, std::string> unfinished_;
+};
+
+struct Run {
+    Common common;
+    std::optional<std::string> selector, time_limit, cwd;
+    std::optional<std::uint32_t> nodes, tasks;
+    std::uint32_t cores = 1;
+    std::vector<std::string> environment, command;
+    bool labels = false;
+
+    Result<Json> jobspec() const
+    {
+        dat::Submission submission;
+        if (time_limit) {
+            auto seconds = flux::parse_time_limit(*time_limit);
+            if (!seconds)
+                return fail(Exit::usage, "--time-limit: {}", seconds.error().message);
+            submission.time_limit = *seconds;
+        }
+        auto built = dat::job_environment(dat::current_environment(), environment);
+        if (!built)
+            return std::unexpected(built.error());
+        submission.environment = std::move(*built);
+        if (cwd) {
+            submission.cwd = *cwd;
+        } else {
+            std::error_code error;
+            submission.cwd = std::filesystem::current_path(error).string();
+            if (error)
+                return fail("cannot tell the working directory: {} (use --cwd)",
+                            error.message());
+        }
+        dat::Tasks shape;
+        shape.nodes = nodes;
+        shape.tasks = tasks.value_or(nodes.value_or(1));
+        shape.cores_per_task = cores;
+        return dat::command_jobspec(submission, shape, command);
+    }
+
+    // With --dat (or FLUX_DAT) the DAT's own socket, looked up in the parent; else
+    // FLUX_URI names the DAT itself.
+    flux::Task<Result<std::unique_ptr<flux::Connection>>> connect(flux::Loop& loop)
+    {
+        auto parent = co_await connect_parent(loop);
+        if (!parent || !selector)
+            co_return parent;
+        auto dat = co_await dat::find_dat(**parent, selector);
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        auto uri = dat->uri();
+        if (dat->phase() == "pending" || uri.empty())
+            co_return fail("the DAT \"{}\" is {}: it takes no jobs yet",
+                           dat->record.name, dat->phase());
+        std::array<char, 256> host{};
+        gethostname(host.data(), host.size() - 1);
+        auto here = fmt::format("ssh://{}/", host.data());
+        if (uri.starts_with(here)) // no ssh to where we are
+            uri = "local:///" + uri.substr(here.size());
+        co_return co_await flux::Connection::open(loop, std::move(uri));
+    }
+
+    flux::Task<Result<int>> run_job(flux::Loop& loop, const Json& job,
+                                    flux::Interrupt& interrupt)
+    {
+        auto dat = co_await connect(loop);
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        OutputPrinter printer(labels);
+        co_return co_await dat::run_job(
+            **dat, job, interrupt,
+            [&](const std::string& stream, const std::string& rank,
+                const std::string& data) { printer.write(stream, rank, data); });
+    }
+
+    int run()
+    {
+        auto job = jobspec();
+        if (!job)
+            return common.report(job.error());
+        flux::Loop loop;
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(loop, interrupt);
+        auto status = loop.run(run_job(loop, *job, interrupt));
+        return status ? finish(common, *status) : common.report(status.error());
+    }
+};
+
+} // namespace
+
+void add_run(CLI::App& app, Chosen& chosen)
+{
+    auto run = std::make_shared<Run>();
+    auto* command = add_command(app, run->common, "run",
+                                "Run a command as a job in a DAT and wait for it");
+    add_dat_option(*command, run->selector);
+    auto positive = CLI::Range(1u, 1u << 20).description("");
+    command->add_option("-N,--nodes", run->nodes, "On how many nodes")
+        ->type_name("N")
+        ->check(positive);
+    command
+        ->add_option("-n,--ntasks", run->tasks,
+                     "How many tasks (default: one a node, or 1)")
+        ->type_name("N")
+        ->check(positive);
+    command->add_option("-c,--cores-per-task", run->cores, "Cores a task (default 1)")
+        ->type_name("N")
+        ->check(positive);
+    command->add_option("-t,--time-limit", run->time_limit, "A bare number is minutes")
+        ->type_name("MINUTES|FSD");
+    command->add_option("--cwd", run->cwd, "The job's working directory")
+        ->type_name("DIR");
+    command->add_option("--env", run->environment, "A rule for its environment")
+        ->type_name("RULE")
+        ->allow_extra_args(false);
+    command->add_flag("-l,--label-io", run->labels,
+                      "Put the task's rank before a line");
+    command->add_option("command", run->command, "The command and its arguments")
+        ->required()
+        ->type_name("CMD");
+    command->prefix_command();
+    command->callback([run, &chosen] { chosen = [run] { return run->run(); }; });
+}
+
+} // namespace fluxdat::cli

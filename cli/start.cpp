@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat start: bring a DAT up.
+#include "lib/dat/start.h"
+#include "cli/command.h"
+#include "cli/configuration.h"
+#include "lib/dat/program.h"
+#include "lib/flux/constraint.h"
+#include "lib/flux/datetime.h"
+#include "lib/flux/fsd.h"
+
+#include <cstdio>
+#include <ctime>
+#include <unistd.h>
+
+namespace fluxdat::cli {
+
+namespace {
+
+constexpr const char* default_name = "dat";
+constexpr int urgency_default = 16, urgency_hold = 0, urgency_expedite = 31; // RFC 30
+
+Result<int> parse_urgency(const std::string& text)
+{
+    if (text == "default")
+        return urgency_default;
+    if (text == "hold")
+        return urgency_hold;
+    if (text == "expedite")
+        return urgency_expedite;
+    try {
+        std::size_t used = 0;
+        int value = std::stoi(text, &used);
+        if (used == text.size() && value >= urgency_hold && value <= urgency_expedite)
+            return value;
+    } catch (const std::exception&) {
+    }
+    return fail(Exit::usage,
+                "--urgency {}: use 0 to 31, \"hold\", \"expedite\" or \"default\"",
+                text);
+}
+
+struct Start {
+    Common common;
+    ConfigurationOptions configuration;
+    std::uint32_t nodes = 1;
+    std::optional<std::string> name, queue, bank, time_limit, constraint, begin_time;
+    std::optional<std::string> urgency, timeout, door_dir;
+    std::vector<std::string> setopts, setattrs, environment, users, groups, managers;
+    bool open = false, if_not_running = false, no_wait = false;
+
+    void add_options(CLI::App& command)
+    {
+        auto repeatable = [&](const char* names, std::vector<std::string>& values,
+                              const char* type, const char* text) {
+            command.add_option(names, values, text)
+                ->type_name(type)
+                ->allow_extra_args(false);
+        };
+        auto list = [&](const char* names, std::vector<std::string>& values,
+                        const char* type, const char* text) {
+            command.add_option(names, values, text)
+                ->type_name(type)
+                ->delimiter(',')
+                ->allow_extra_args(false);
+        };
+        command.add_option("-N,--nodes", nodes, "How many nodes (default 1)")
+            ->type_name("N")
+            ->check(CLI::Range(1u, 1u << 20).description(""));
+        command.add_option("--name,--job-name", name,
+                           "What to call the DAT (default \"dat\")");
+        list("--user", users, "USER,...", "Guests, by name or uid (repeatable)");
+        list("--group", groups, "GROUP,...",
+             "Groups whose members are guests (repeatable)");
+        list("--manager", managers, "USER,...",
+             "Who may change the guest list besides the owner (repeatable)");
+        command.add_flag("--open", open, "Everybody may enter");
+        command
+            .add_option("-t,--time-limit", time_limit,
+                        "How long the DAT lasts; a bare number is minutes")
+            ->type_name("MINUTES|FSD");
+        command.add_option("--begin-time", begin_time, "Not before this time")
+            ->type_name("+FSD|TIME");
+        command.add_option("-q,--queue", queue, "The queue of the parent");
+        command.add_option("-B,--bank", bank, "The bank to charge");
+        command.add_option("--requires", constraint, "Which nodes (RFC 35)")
+            ->type_name("CONSTRAINT");
+        command.add_option("--urgency", urgency,
+                           "0 to 31, hold, expedite or default (16)");
+        repeatable("-o,--setopt", setopts, "NAME[=VAL]",
+                   "An option of the job shell (repeatable)");
+        repeatable("-S,--setattr", setattrs, "KEY[=VAL]",
+                   "An attribute of the job (repeatable)");
+        repeatable("--env", environment, "RULE",
+                   "A rule for the brokers' environment (repeatable)");
+        configuration.add_to(command);
+        command
+            .add_option("--door-dir", door_dir,
+                        "Where the ranks' doors go (default /run/flux)")
+            ->type_name("DIR");
+        command.add_flag("--if-not-running", if_not_running,
+                         "With a DAT of that name there already, print its id and "
+                         "succeed");
+        command.add_flag("--no-wait", no_wait,
+                         "Do not wait until guests can work; print the id at once");
+        command
+            .add_option("--timeout", timeout,
+                        "How long to wait before giving up with status 5; the job "
+                        "stays")
+            ->type_name("FSD");
+    }
+
+    Result<perms::GuestList> guest_list() const
+    {
+        std::vector<uid_t> uids;
+        std::vector<gid_t> gids;
+        for (auto& user : users) {
+            auto uid = find_user(user, "--user");
+            if (!uid)
+                return std::unexpected(uid.error());
+            uids.push_back(*uid);
+        }
+        for (auto& group : groups) {
+            auto gid = find_group(group, "--group");
+            if (!gid)
+                return std::unexpected(gid.error());
+            gids.push_back(*gid);
+        }
+        auto list = perms::make_guest_list(1, open, uids, gids, geteuid());
+        if (!list)
+            return fail(Exit::usage, "{}", list.error().message);
+        return list;
+    }
+
+    Result<dat::Submission> submission() const
+    {
+        dat::Submission submission;
+        submission.nodes = nodes;
+        submission.name = name.value_or(default_name);
+        if (auto good = dat::check_name(submission.name); !good)
+            return std::unexpected(good.error());
+        submission.queue = queue;
+        submission.bank = bank;
+        submission.setopts = setopts;
+        submission.setattrs = setattrs;
+        if (time_limit) {
+            auto seconds = flux::parse_time_limit(*time_limit);
+            if (!seconds)
+                return fail(Exit::usage, "--time-limit: {}", seconds.error().message);
+            submission.time_limit = *seconds;
+        }
+        if (begin_time) {
+            auto when =
+                flux::parse_begin_time(*begin_time, static_cast<double>(time(nullptr)));
+            if (!when)
+                return fail(Exit::usage, "--begin-time: {}", when.error().message);
+            submission.begin_time = *when;
+        }
+        if (constraint) {
+            auto parsed = flux::parse_constraint(*constraint);
+            if (!parsed)
+                return fail(Exit::usage, "--requires: {}", parsed.error().message);
+            submission.constraints = std::move(*parsed);
+        }
+        auto built = dat::job_environment(dat::current_environment(), environment);
+        if (!built)
+            return std::unexpected(built.error());
+        submission.environment = std::move(*built);
+        return submission;
+    }
+
+    Result<dat::StartOptions> options() const
+    {
+        dat::StartOptions options;
+        auto inputs = configuration.inputs();
+        if (!inputs)
+            return std::unexpected(inputs.error());
+        options.configuration = std::move(*inputs);
+        auto job = submission();
+        if (!job)
+            return std::unexpected(job.error());
+        options.submission = std::move(*job);
+        auto guests = guest_list();
+        if (!guests)
+            return std::unexpected(guests.error());
+        options.guests = std::move(*guests);
+        for (auto& manager : managers) {
+            auto uid = find_user(manager, "--manager");
+            if (!uid)
+                return std::unexpected(uid.error());
+            options.managers.push_back(*uid);
+        }
+        if (urgency) {
+            auto value = parse_urgency(*urgency);
+            if (!value)
+                return std::unexpected(value.error());
+            options.urgency = *value;
+        }
+        options.door_dir = door_dir;
+        options.program = dat::program_path();
+        options.unique_name = name.has_value();
+        options.if_not_running = if_not_running;
+        options.wait = !no_wait;
+        return options;
+    }
+
+    flux::Task<Result<dat::Started>> start(flux::Loop& loop, dat::StartOptions options,
+                                           flux::Interrupt& interrupt)
+    {
+        auto parent = co_await connect_parent(loop, &interrupt);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        auto tell = [this](const dat::Progress& progress) {
+            using Step = dat::Progress::Step;
+            if (progress.step == Step::warning)
+                common.warn(progress.text);
+            else if (progress.step == Step::notice)
+                common.note("note: " + progress.text);
+            else if (common.shows_progress())
+                common.note(progress.text);
+        };
+        co_return co_await dat::start(loop, **parent, std::move(options), interrupt,
+                                      tell);
+    }
+
+    int run()
+    {
+        double seconds = 0;
+        if (timeout) {
+            auto parsed = flux::parse_fsd(*timeout);
+            if (!parsed)
+                return common.report(
+                    {"--timeout: " + parsed.error().message, 0, Exit::usage});
+            seconds = *parsed;
+        }
+        auto parsed = options();
+        if (!parsed)
+            return common.report(parsed.error());
+        flux::Loop loop;
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(
+            loop, interrupt, seconds,
+            Error{fmt::format("timed out after {}", timeout.value_or("")), ETIMEDOUT,
+                  Exit::not_ready});
+        auto started = loop.run(start(loop, std::move(*parsed), interrupt));
+        if (!started)
+            return common.report(started.error());
+        if (common.json)
+            print_json({{"version", 1},
+                        {"id", flux::format_jobid(started->id)},
+                        {"jobid", started->id},
+                        {"name", started->name},
+                        {"state", started->phase},
+                        {"nodes", started->nodelist},
+                        {"uri", started->uri},
+                        {"already", started->already}});
+        else
+            fmt::print("{}\n", flux::format_jobid(started->id));
+        return finish(common, 0);
+    }
+};
+
+} // namespace
+
+void add_start(CLI::App& app, Chosen& chosen)
+{
+    auto start = std::make_shared<Start>();
+    auto* command =
+        add_command(app, start->common, "start", "Bring a DAT up and print its job id",
+                    QuietOption::long_only);
+    start->add_options(*command);
+    command->callback([start, &chosen] { chosen = [start] { return start->run(); }; });
+}
+
+} // namespace fluxdat::cli

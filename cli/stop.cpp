@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat stop: end a DAT.
+#include "lib/dat/stop.h"
+#include "cli/command.h"
+#include "lib/flux/fsd.h"
+
+namespace fluxdat::cli {
+
+namespace {
+
+struct Stop {
+    Common common;
+    std::optional<std::string> selector, grace;
+    bool now = false;
+
+    flux::Task<Result<Json>> stop(flux::Loop& loop, dat::StopOptions options,
+                                  flux::Interrupt& interrupt)
+    {
+        auto parent = co_await connect_parent(loop, &interrupt);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        auto dat = co_await dat::find_dat(**parent, selector);
+        bool already = false;
+        if (!dat) {
+            auto ended = co_await find_ended(**parent);
+            if (!ended)
+                co_return std::unexpected(dat.error());
+            dat = std::move(*ended);
+            already = true;
+        }
+        Json result{{"version", 1},
+                    {"id", flux::format_jobid(dat->job.id)},
+                    {"jobid", dat->job.id},
+                    {"name", dat->record.name},
+                    {"already", already}};
+        if (already) {
+            common.note(fmt::format("the DAT \"{}\" ({}) has ended already",
+                                    dat->record.name, flux::format_jobid(dat->job.id)));
+            co_return result;
+        }
+        auto tell = [this](const std::string& text) {
+            if (common.shows_progress())
+                common.note(text);
+        };
+        auto stopped =
+            co_await dat::stop(**parent, std::move(*dat), options, interrupt, tell);
+        if (!stopped)
+            co_return std::unexpected(stopped.error());
+        co_return result;
+    }
+
+    // Named by its job id, a DAT that is over is "already so", no error.
+    flux::Task<std::optional<dat::Dat>> find_ended(flux::Connection& parent)
+    {
+        if (!selector)
+            co_return std::optional<dat::Dat>{};
+        auto id = flux::parse_jobid(*selector);
+        if (!id)
+            co_return std::optional<dat::Dat>{};
+        auto job = co_await flux::list_job(parent, *id);
+        if (!job || job->active())
+            co_return std::optional<dat::Dat>{};
+        co_return dat::dat_of(std::move(*job));
+    }
+
+    int run()
+    {
+        dat::StopOptions options;
+        options.now = now;
+        if (grace) {
+            auto seconds = flux::parse_fsd(*grace);
+            if (!seconds)
+                return common.report(
+                    {"--grace: " + seconds.error().message, 0, Exit::usage});
+            options.grace = *seconds;
+        }
+        flux::Loop loop;
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(loop, interrupt);
+        auto stopped = loop.run(stop(loop, options, interrupt));
+        if (!stopped)
+            return common.report(stopped.error());
+        if (common.json)
+            print_json(*stopped);
+        return finish(common, 0);
+    }
+};
+
+} // namespace
+
+void add_stop(CLI::App& app, Chosen& chosen)
+{
+    auto stop = std::make_shared<Stop>();
+    auto* command = add_command(app, stop->common, "stop", "End a DAT");
+    add_dat_option(*command, stop->selector);
+    auto* grace = command
+                      ->add_option("--grace", stop->grace,
+                                   "How long running jobs may go on (default 30s)")
+                      ->type_name("FSD");
+    command->add_flag("--now", stop->now, "End it at once, jobs and all")
+        ->excludes(grace);
+    command->callback([stop, &chosen] { chosen = [stop] { return stop->run(); }; });
+}
+
+} // namespace fluxdat::cli
