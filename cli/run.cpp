@@ -117,8 +117,8 @@ struct Run {
         co_return co_await flux::Connection::open(loop, std::move(uri));
     }
 
-    flux::Task<Result<int>> run_job(flux::Loop& loop, const Json& job,
-                                    flux::Interrupt& interrupt)
+    flux::Task<Result<dat::JobEnd>> run_job(flux::Loop& loop, const Json& job,
+                                            flux::Interrupt& interrupt)
     {
         auto dat = co_await connect(loop);
         if (!dat)
@@ -138,8 +138,12 @@ struct Run {
         flux::Loop loop;
         flux::Interrupt interrupt;
         flux::InterruptSources sources(loop, interrupt);
-        auto status = loop.run(run_job(loop, *job, interrupt));
-        return status ? finish(common, *status) : common.report(status.error());
+        auto end = loop.run(run_job(loop, *job, interrupt));
+        if (!end)
+            return common.report(end.error());
+        if (end->exception)
+            common.report(*end->exception);
+        return finish(common, end->exit_status.value_or(1));
     }
 };
 
@@ -172,11 +176,18 @@ void add_run(CLI::App& app, Chosen& chosen)
         ->allow_extra_args(false);
     command->add_flag("-l,--label-io", run->labels,
                       "Put the task's rank before a line");
-    command->add_option("command", run->command, "The command and its arguments")
-        ->required()
-        ->type_name("CMD");
+    // What begins with the first word that is no option is the command, options and
+    // all.
     command->prefix_command();
-    command->callback([run, &chosen] { chosen = [run] { return run->run(); }; });
+    command->footer("After the options: COMMAND [ARGUMENT...]");
+    command->callback([run, command, &chosen] {
+        run->command = command->remaining();
+        if (!run->command.empty() && run->command.front() == "--")
+            run->command.erase(run->command.begin());
+        if (run->command.empty())
+            throw CLI::RequiredError("a command to run");
+        chosen = [run] { return run->run(); };
+    });
 }
 
 } // namespace fluxdat::cli

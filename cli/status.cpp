@@ -2,6 +2,7 @@
 //
 // flux-dat status: all DATs, a line each; or one in detail.
 #include "cli/command.h"
+#include "lib/dat/ask.h"
 #include "lib/dat/ranks.h"
 #include "lib/flux/fsd.h"
 
@@ -120,12 +121,14 @@ struct Status {
     std::optional<std::string> selector;
 
     // What only the supervisor knows; null where it does not answer, or not to us.
-    flux::Task<Json> ask_supervisor(flux::Connection& parent, dat::Dat dat)
+    flux::Task<Json> details_of(flux::Loop& loop, flux::Connection& parent,
+                                const dat::Dat& dat)
     {
-        if (dat.record.service_name.empty())
+        if (dat.phase() != "ready" && dat.phase() != "stopping")
             co_return Json(nullptr);
-        auto answer = co_await parent.rpc(dat.record.service_name + ".status",
-                                          Json::object(), dat.record.service_rank);
+        Json nothing = Json::object();
+        auto answer = co_await dat::ask_supervisor(loop, parent, dat, "status",
+                                                   std::move(nothing));
         if (answer)
             co_return std::move(*answer);
         if (answer.error().errnum != EPERM)
@@ -215,7 +218,7 @@ struct Status {
             auto dat = co_await dat::find_dat(**parent, selector);
             if (!dat)
                 co_return std::unexpected(dat.error());
-            auto details = co_await ask_supervisor(**parent, *dat);
+            auto details = co_await details_of(loop, **parent, *dat);
             if (common.json) {
                 auto json = to_json(*dat);
                 json["supervisor"] = details;

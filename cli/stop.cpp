@@ -43,8 +43,8 @@ struct Stop {
             if (common.shows_progress())
                 common.note(text);
         };
-        auto stopped =
-            co_await dat::stop(**parent, std::move(*dat), options, interrupt, tell);
+        auto stopped = co_await dat::stop(loop, **parent, std::move(*dat), options,
+                                          interrupt, tell);
         if (!stopped)
             co_return std::unexpected(stopped.error());
         co_return result;

@@ -3,7 +3,6 @@
 
 #include "lib/dat/program.h"
 #include "lib/dat/record.h"
-#include "lib/flux/hostlist.h"
 #include "lib/perms/door.h"
 
 #include <cstdio>
@@ -90,21 +89,16 @@ Rank rank_from_json(const Json& json)
     return rank;
 }
 
-flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, std::uint32_t size,
+flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           perms::GuestList guests)
 {
-    flux::Hostlist hosts;
-    if (auto text = co_await flux::attribute(dat, "hostlist"))
-        if (auto list = flux::parse_hostlist(*text))
-            hosts = std::move(*list);
-    hosts.resize(size);
     Json list{{"generation", guests.generation},
               {"open", guests.open},
               {"users", guests.users},
               {"groups", guests.groups}};
     auto text = flux::dump_json(list);
     std::vector<flux::Task<Rank>> checks;
-    for (std::uint32_t rank = 0; rank < size; rank++)
+    for (std::uint32_t rank = 0; rank < hosts.size(); rank++)
         checks.push_back(check_rank(dat, rank, hosts[rank], text));
     co_return co_await flux::when_all(std::move(checks));
 }

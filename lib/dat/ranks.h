@@ -3,6 +3,7 @@
 // The ranks of a running DAT and their doors, seen from the supervisor.
 #pragma once
 
+#include "lib/flux/hostlist.h"
 #include "lib/flux/services.h"
 #include "lib/perms/guestlist.h"
 
@@ -23,8 +24,9 @@ nlohmann::json to_json(const Rank& rank);
 Rank rank_from_json(const nlohmann::json& json);
 
 // Asks every broker for its socket, and has each node's door checked there, by the
-// hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42).
-flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, std::uint32_t size,
+// hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are
+// the names of the ranks' nodes, in their order.
+flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           perms::GuestList guests);
 
 // `flux-dat door check PATH LIST`: prints what is wrong with the door, a line each.

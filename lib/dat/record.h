@@ -4,6 +4,9 @@
 // `dat` on the DAT's job in the parent instance (RFC 21, "Memo Event"), where job-list
 // shows it to everybody as annotations.user.dat; there is no other database.
 //
+// Flux merges memos deeply, and a key goes only by being set to null: so the keys of a
+// record are always all there, but those that once set are never taken away.
+//
 // `start` writes it when the job is submitted. Once the DAT runs, only its supervisor
 // does. Desired state and applied state stand side by side: `guests` with its
 // generation is what should be, `applied` the generation that all ranks have.

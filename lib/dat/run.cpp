@@ -13,17 +13,19 @@ namespace {
 // The highest urgency that a guest may give is the default.
 constexpr int urgency = 16;
 
-struct Outcome {
-    std::optional<int> wait_status; // of the job, from its "finish" event
-    std::optional<Error> exception; // the first fatal one
-};
+int exit_status(int wait_status)
+{
+    if (WIFSIGNALED(wait_status))
+        return 128 + WTERMSIG(wait_status);
+    return WEXITSTATUS(wait_status);
+}
 
 // Follows the job's main eventlog to its end, and passes interrupts on to it.
-flux::Task<Result<Outcome>> follow_job(flux::Connection& dat, flux::JobId id,
-                                       flux::Interrupt& interrupt)
+flux::Task<Result<JobEnd>> follow_job(flux::Connection& dat, flux::JobId id,
+                                      flux::Interrupt& interrupt)
 {
     flux::EventlogWatch watch(dat, id, "eventlog");
-    Outcome outcome;
+    JobEnd end;
     bool signalled = false;
     while (true) {
         auto event = co_await watch.next(&interrupt);
@@ -41,14 +43,14 @@ flux::Task<Result<Outcome>> follow_job(flux::Connection& dat, flux::JobId id,
         if (!event)
             co_return std::unexpected(event.error());
         if (!*event || (*event)->name == "clean")
-            co_return outcome;
+            co_return end;
         auto& context = (*event)->context;
         if ((*event)->name == "finish")
-            outcome.wait_status = flux::integer_at<int>(context, "status");
-        if ((*event)->name == "exception" && !outcome.exception
+            end.exit_status = exit_status(flux::integer_at<int>(context, "status"));
+        if ((*event)->name == "exception" && !end.exception
             && flux::integer_at<int>(context, "severity", 1) == 0) {
             auto note = flux::text_at(context, "note");
-            outcome.exception =
+            end.exception =
                 Error{fmt::format("job {}: {}{}{}", flux::format_jobid(id),
                                   flux::text_at(context, "type", "exception"),
                                   note.empty() ? "" : ": ", note)};
@@ -56,15 +58,26 @@ flux::Task<Result<Outcome>> follow_job(flux::Connection& dat, flux::JobId id,
     }
 }
 
-flux::Task<Result<Outcome>> follow_output(flux::Connection& dat, flux::JobId id,
-                                          OnOutput& output)
+flux::Task<Result<JobEnd>> follow_output(flux::Connection& dat, flux::JobId id,
+                                         OnOutput& output)
 {
+    // Before the job shells are up there is no output to watch (ENOENT), and a job that
+    // ends before that never has any.
+    flux::EventlogWatch shells(dat, id, "guest.exec.eventlog");
+    while (true) {
+        auto event = co_await shells.next();
+        if (!event || !*event)
+            co_return JobEnd{};
+        if ((*event)->name == "shell.init")
+            break;
+    }
     flux::EventlogWatch watch(dat, id, "guest.output");
     while (true) {
         auto event = co_await watch.next();
-        // A job that ended before it ran has no output at all.
-        if (!event || !*event)
-            co_return Outcome{};
+        if (!event)
+            co_return std::unexpected(event.error());
+        if (!*event)
+            co_return JobEnd{};
         auto& context = (*event)->context;
         if ((*event)->name == "log") { // the job shell's own words
             output("stderr", "", flux::text_at(context, "message") + "\n");
@@ -80,17 +93,10 @@ flux::Task<Result<Outcome>> follow_output(flux::Connection& dat, flux::JobId id,
     }
 }
 
-int exit_status(int wait_status)
-{
-    if (WIFSIGNALED(wait_status))
-        return 128 + WTERMSIG(wait_status);
-    return WEXITSTATUS(wait_status);
-}
-
 } // namespace
 
-flux::Task<Result<int>> run_job(flux::Connection& dat, const Json& jobspec,
-                                flux::Interrupt& interrupt, OnOutput output)
+flux::Task<Result<JobEnd>> run_job(flux::Connection& dat, const Json& jobspec,
+                                   flux::Interrupt& interrupt, OnOutput output)
 {
     auto J = co_await sign_for(dat, jobspec);
     if (!J)
@@ -100,19 +106,14 @@ flux::Task<Result<int>> run_job(flux::Connection& dat, const Json& jobspec,
     auto id = co_await flux::submit(dat, std::move(*J), urgency);
     if (!id)
         co_return std::unexpected(id.error());
-    std::vector<flux::Task<Result<Outcome>>> both;
+    std::vector<flux::Task<Result<JobEnd>>> both;
     both.push_back(follow_job(dat, *id, interrupt));
     both.push_back(follow_output(dat, *id, output));
     auto results = co_await flux::when_all(std::move(both));
     for (auto& result : results)
         if (!result)
             co_return std::unexpected(result.error());
-    auto& outcome = *results[0];
-    if (outcome.exception)
-        co_return std::unexpected(*outcome.exception);
-    if (!outcome.wait_status)
-        co_return fail("job {} ended without a status", flux::format_jobid(*id));
-    co_return exit_status(*outcome.wait_status);
+    co_return std::move(*results[0]);
 }
 
 } // namespace fluxdat::dat

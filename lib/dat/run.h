@@ -16,12 +16,18 @@ namespace fluxdat::dat {
 using OnOutput = std::function<void(const std::string& stream, const std::string& rank,
                                     const std::string& data)>;
 
-// Runs the job that the jobspec describes and gives its exit status, as Flux computes
-// it: the tasks' highest exit code, or 128 and a signal. The interrupt, when raised,
-// sends SIGINT to the job; raised once more (it is cleared after the first), it cancels
-// the job. An error is that the job could not be submitted or followed; a job that an
-// exception ended gives one too, with its type and note, after its output.
-flux::Task<Result<int>> run_job(flux::Connection& dat, const Json& jobspec,
-                                flux::Interrupt& interrupt, OnOutput output);
+// How a job ended.
+struct JobEnd {
+    // As Flux computes it: the tasks' highest exit code, or 128 and a signal; nothing
+    // for a job that ended before it ran.
+    std::optional<int> exit_status;
+    std::optional<Error> exception; // the first fatal one: type and note
+};
+
+// Runs the job that the jobspec describes to its end. The interrupt, when raised, sends
+// SIGINT to the job; raised once more (it is cleared after the first), it cancels the
+// job. An error is that the job could not be submitted or followed.
+flux::Task<Result<JobEnd>> run_job(flux::Connection& dat, const Json& jobspec,
+                                   flux::Interrupt& interrupt, OnOutput output);
 
 } // namespace fluxdat::dat

@@ -15,20 +15,22 @@ namespace {
 constexpr double undo_time_max = 60;        // seconds
 constexpr std::size_t output_lines_max = 5; // of the brokers' last words
 
-// What an eventlog event says to somebody who waits for the DAT.
+// What an event of the job's eventlog means to somebody who waits for the DAT; empty
+// for those that mean nothing to them.
 std::string describe(const flux::Event& event)
 {
-    if (event.name == "dependency-add" || event.name == "dependency-remove"
-        || event.name == "prolog-start" || event.name == "prolog-finish")
-        return fmt::format("{} {}", event.name,
-                           flux::text_at(event.context, "description"));
-    if (event.name == "depend")
-        return "its time has come, or nothing to wait for";
+    auto what = flux::text_at(event.context, "description");
+    if (event.name == "dependency-add")
+        return "waiting for " + what;
+    if (event.name == "priority")
+        return "waiting for nodes";
     if (event.name == "alloc")
         return "nodes are allocated";
+    if (event.name == "prolog-start")
+        return "prolog: " + what;
     if (event.name == "start")
         return "the ranks are starting";
-    return event.name;
+    return {};
 }
 
 bool is_fatal(const flux::Event& event)
@@ -254,7 +256,8 @@ private:
             }
             if ((*event)->name == "memo")
                 started.uri = flux::text_at((*event)->context, "uri", started.uri);
-            tell(Progress::Step::event, describe(**event));
+            if (auto text = describe(**event); !text.empty())
+                tell(Progress::Step::event, std::move(text));
         }
         auto job = co_await flux::list_job(parent_, id_);
         if (job)

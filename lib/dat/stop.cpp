@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/stop.h"
 
+#include "lib/dat/ask.h"
 #include "lib/flux/fsd.h"
 
 namespace fluxdat::dat {
@@ -19,14 +20,11 @@ flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
 }
 
 // Whether the supervisor took it on itself to end the DAT.
-flux::Task<Result<bool>> ask_supervisor(flux::Connection& parent, const Dat& dat,
-                                        double grace)
+flux::Task<Result<bool>> close_by_supervisor(flux::Loop& loop, flux::Connection& parent,
+                                             const Dat& dat, double grace)
 {
-    if (dat.record.service_name.empty())
-        co_return false;
     Json payload{{"grace", grace}};
-    auto asked = co_await parent.rpc(dat.record.service_name + ".stop",
-                                     std::move(payload), dat.record.service_rank);
+    auto asked = co_await ask_supervisor(loop, parent, dat, "stop", std::move(payload));
     if (asked)
         co_return true;
     int errnum = asked.error().errnum;
@@ -37,13 +35,13 @@ flux::Task<Result<bool>> ask_supervisor(flux::Connection& parent, const Dat& dat
 
 } // namespace
 
-flux::Task<Result<>> stop(flux::Connection& parent, Dat dat, StopOptions options,
-                          flux::Interrupt& interrupt,
+flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
+                          StopOptions options, flux::Interrupt& interrupt,
                           std::function<void(const std::string&)> tell)
 {
     bool asked = false;
     if (!options.now && dat.phase() != "pending" && dat.phase() != "starting") {
-        auto taken = co_await ask_supervisor(parent, dat, options.grace);
+        auto taken = co_await close_by_supervisor(loop, parent, dat, options.grace);
         if (!taken)
             co_return std::unexpected(taken.error());
         asked = *taken;

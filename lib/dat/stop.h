@@ -18,8 +18,8 @@ struct StopOptions {
 // pending one, one without a supervisor that answers, and any with `now`, is cancelled.
 // What is interrupted is the waiting: the end goes on. `tell` gets what happens, a line
 // each. exit 7 for whoever is neither its owner nor the parent instance's.
-flux::Task<Result<>> stop(flux::Connection& parent, Dat dat, StopOptions options,
-                          flux::Interrupt& interrupt,
+flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
+                          StopOptions options, flux::Interrupt& interrupt,
                           std::function<void(const std::string&)> tell);
 
 } // namespace fluxdat::dat

@@ -47,6 +47,9 @@ public:
         if (!connected)
             co_return connected;
         double delay = reconnect_delay_min;
+        auto started = co_await start_queues();
+        if (!started)
+            co_return started;
         while (!end_.reason()) {
             auto served = co_await serve_parent(delay);
             if (end_.reason())
@@ -69,8 +72,10 @@ private:
         if (!dat)
             co_return std::unexpected(dat.error());
         dat_ = std::move(*dat);
-        // The DAT is gone: so is the reason to be.
-        dat_->on_lost([this](const Error& error) { end_.raise(error); });
+        dat_->on_lost([this](const Error& error) {
+            lost_dat_ = true;
+            end_.raise(error); // so is the reason to be
+        });
         auto jobid = co_await flux::attribute(*dat_, "jobid");
         auto parent = co_await flux::attribute(*dat_, "parent-uri");
         auto size = co_await flux::attribute_number(*dat_, "size");
@@ -101,8 +106,36 @@ private:
             delay = reconnect_delay_min;
             served = co_await follow_record();
         }
+        if (lost_dat_)
+            co_await end_headless_job();
         parent_.reset();
         co_return served;
+    }
+
+    // Named queues are stopped when an instance boots; a DAT is there to be used.
+    flux::Task<Result<>> start_queues()
+    {
+        auto list = co_await dat_->rpc("job-manager.queue-list");
+        if (!list)
+            co_return std::unexpected(list.error());
+        if (!list->contains("queues") || (*list)["queues"].empty())
+            co_return Result<>{};
+        Json payload{{"start", true}, {"all", true}, {"nocheckpoint", false}};
+        auto started =
+            co_await dat_->rpc("job-manager.queue-start", std::move(payload), 0);
+        if (!started)
+            co_return fail("cannot start the queues: {}", started.error().message);
+        co_return Result<>{};
+    }
+
+    // Rank 0's broker died under us. The other brokers would go on for minutes until
+    // they notice, and hold the nodes.
+    flux::Task<void> end_headless_job()
+    {
+        auto ended = co_await flux::raise(*parent_, id_, "exec", 0,
+                                          "the broker of the DAT's rank 0 is gone");
+        if (!ended && ended.error().errnum != ENOENT && ended.error().errnum != EINVAL)
+            log_error(ended.error());
     }
 
     flux::Task<Result<>> announce()
@@ -120,6 +153,7 @@ private:
         auto job = co_await flux::list_job(*parent_, id_);
         if (!job)
             co_return std::unexpected(job.error());
+        nodelist_ = job->nodelist;
         if (auto known = dat_of(std::move(*job)))
             if (known->record.guests.generation >= record_.guests.generation
                 && known->record.state != State::submitted)
@@ -194,6 +228,16 @@ private:
         }
     }
 
+    // By rank. What the brokers call themselves (attribute hostlist) may be less than
+    // what the parent calls its nodes.
+    flux::Hostlist hosts() const
+    {
+        auto hosts = flux::parse_hostlist(nodelist_);
+        flux::Hostlist list = hosts ? std::move(*hosts) : flux::Hostlist{};
+        list.resize(size_);
+        return list;
+    }
+
     // The parent may be lost while an answer is being made.
     void respond(const flux::Message& request, const Json& answer)
     {
@@ -203,7 +247,7 @@ private:
 
     flux::Task<void> answer_status(flux::Message request)
     {
-        auto ranks = co_await check_ranks(*dat_, size_, record_.guests);
+        auto ranks = co_await check_ranks(*dat_, hosts(), record_.guests);
         Json active{{"states", {"pending", "running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
         Json answer{{"ranks", Json::array()}};
@@ -273,7 +317,9 @@ private:
     std::string parent_uri_;
     std::unique_ptr<flux::Connection> dat_;
     std::unique_ptr<flux::Connection> parent_;
+    std::string nodelist_; // of the DAT's job in the parent, in the order of ranks
     bool stopping_ = false;
+    bool lost_dat_ = false;      // its rank 0 broker is gone
     flux::Interrupt end_;        // the DAT is to end, or has
     flux::Interrupt grace_over_; // while stopping
 };

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/ask.h"
+
+namespace fluxdat::dat {
+
+namespace {
+
+// Seconds. A status of a large DAT with slow nodes takes a few.
+constexpr double answer_time_max = 30;
+
+} // namespace
+
+flux::Task<Result<Json>> ask_supervisor(flux::Loop& loop, flux::Connection& parent,
+                                        const Dat& dat, std::string method,
+                                        Json payload)
+{
+    if (dat.record.service_name.empty())
+        co_return std::unexpected(Error{"it has not registered its service", ENOSYS});
+    flux::Interrupt limit;
+    flux::InterruptSources sources(
+        loop, limit, answer_time_max,
+        Error{fmt::format("no answer within {} s", answer_time_max), ETIMEDOUT});
+    co_return co_await parent.rpc(dat.record.service_name + "." + method,
+                                  std::move(payload), dat.record.service_rank, &limit);
+}
+
+} // namespace fluxdat::dat
