@@ -2,6 +2,7 @@
 #include "lib/dat/program.h"
 
 #include <climits>
+#include <string_view>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -10,7 +11,14 @@ std::string program_path()
 {
     char path[PATH_MAX];
     auto size = readlink("/proc/self/exe", path, sizeof(path));
-    return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "flux-dat";
+    if (size <= 0)
+        return "flux-dat";
+    // An upgrade while we run: what is at that path now is the program to run next.
+    std::string_view name(path, static_cast<std::size_t>(size));
+    constexpr std::string_view replaced = " (deleted)";
+    if (name.ends_with(replaced))
+        name.remove_suffix(replaced.size());
+    return std::string(name);
 }
 
 } // namespace fluxdat::dat

@@ -75,7 +75,7 @@ Json to_json(const Record& record)
         json["service"] = {{"name", record.service_name},
                            {"rank", record.service_rank}};
     if (!record.stop_reason.empty())
-        json["stop-reason"] = record.stop_reason;
+        json["stop_reason"] = record.stop_reason;
     return json;
 }
 
@@ -144,7 +144,7 @@ Result<Record> record_from_json(const Json& json)
         record.service_name = service_name->get<std::string>();
         record.service_rank = rank->get<std::uint32_t>();
     }
-    if (auto reason = json.find("stop-reason");
+    if (auto reason = json.find("stop_reason");
         reason != json.end() && reason->is_string())
         record.stop_reason = reason->get<std::string>();
     return record;

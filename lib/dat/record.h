@@ -7,6 +7,8 @@
 // Flux merges memos deeply, and a key goes only by being set to null: so the keys of a
 // record are always all there, but those that once set are never taken away.
 //
+// And `flux jobs` stops with an error at a key that is no identifier: no hyphens.
+//
 // `start` writes it when the job is submitted. Once the DAT runs, only its supervisor
 // does. Desired state and applied state stand side by side: `guests` with its
 // generation is what should be, `applied` the generation that all ranks have.
