@@ -46,6 +46,17 @@ Loop::~Loop()
     uv_loop_close(&uv_);
 }
 
+namespace {
+
+// For libuv's timers. Beyond some thirty years (also INFINITY) it makes no difference;
+// NaN is 0, which std::clamp would not have it.
+std::uint64_t milliseconds(double seconds)
+{
+    return static_cast<std::uint64_t>(std::min(std::max(0.0, seconds), 1e9) * 1000.0);
+}
+
+} // namespace
+
 Task<Result<>> Loop::sleep(double seconds, Interrupt* interrupt)
 {
     if (interrupt && interrupt->reason())
@@ -60,7 +71,7 @@ Task<Result<>> Loop::sleep(double seconds, Interrupt* interrupt)
     uv_timer_start(
         &timer->uv,
         [](uv_timer_t* uv) { static_cast<Timer*>(uv->data)->waiter.wake(); },
-        static_cast<std::uint64_t>(std::max(0.0, seconds) * 1000.0), 0);
+        milliseconds(seconds), 0);
     {
         InterruptScope scope(interrupt, [timer] { timer->waiter.wake(); });
         co_await timer->waiter;
@@ -117,7 +128,7 @@ InterruptSources::InterruptSources(Loop& loop, Interrupt& interrupt,
                 auto* state = static_cast<State*>(uv->data);
                 state->interrupt->raise(state->timeout_error);
             },
-            static_cast<std::uint64_t>(timeout_seconds * 1000.0), 0);
+            milliseconds(timeout_seconds), 0);
 }
 
 InterruptSources::~InterruptSources()

@@ -50,17 +50,25 @@ public:
     Loop(const Loop&) = delete;
     Loop& operator=(const Loop&) = delete;
 
-    // Runs the loop until the task is done and gives its result.
+    // Runs the loop until the task is done and gives its result. A task that waits for
+    // what nothing in the loop can bring ends the program: it is a mistake in the code.
     template <class T>
     T run(Task<T> task)
     {
         std::optional<T> result;
-        [](Task<T> inner, std::optional<T>& out, uv_loop_t* uv) -> detail::Detached {
+        bool running = false;
+        [](Task<T> inner, std::optional<T>& out, bool& stop,
+           uv_loop_t* uv) -> detail::Detached {
             out.emplace(co_await std::move(inner));
-            uv_stop(uv);
-        }(std::move(task), result, &uv_);
+            // Only out of uv_run(): a stop that is asked for before it would hold for
+            // the next run, or keep the destructor from closing handles.
+            if (stop)
+                uv_stop(uv);
+        }(std::move(task), result, running, &uv_);
+        running = true;
         while (!result)
-            uv_run(&uv_, UV_RUN_DEFAULT);
+            if (uv_run(&uv_, UV_RUN_DEFAULT) == 0 && !result)
+                std::terminate();
         return std::move(*result);
     }
 

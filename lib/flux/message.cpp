@@ -15,6 +15,10 @@ constexpr std::uint8_t header_magic = 0x8e;
 constexpr std::uint8_t header_version = 1;
 constexpr std::size_t header_size = 20;
 constexpr std::size_t short_part_max = 254; // longer parts have a 4-byte length
+// What a FrameReader keeps of its buffer when there is nothing in it, in bytes: one
+// large message must not be remembered as memory for the life of a supervisor.
+constexpr std::size_t buffer_kept_max = 256u
+                                        << 10; // bytes a FrameReader keeps when idle
 
 std::unexpected<Error> protocol_error(std::string what)
 {
@@ -77,6 +81,31 @@ Result<std::string> string_part(std::string_view part, const char* what)
     if (text.empty() || text.find('\0') != text.npos)
         return protocol_error(fmt::format("the {} is no string", what));
     return std::string(text);
+}
+
+// What RFC 3 requires of each type of message.
+const char* broken_rule(const Message& message)
+{
+    switch (message.type) {
+    case Message::Type::request:
+    case Message::Type::response:
+        if (!message.has_route_delimiter)
+            return "no route delimiter";
+        if (!message.topic)
+            return "no topic";
+        return nullptr;
+    case Message::Type::event:
+        if (message.has_route_delimiter)
+            return "an event with routes";
+        if (!message.topic)
+            return "no topic";
+        return nullptr;
+    case Message::Type::control:
+        if (message.has_route_delimiter || message.topic || message.payload)
+            return "a control message with routes, topic or payload";
+        return nullptr;
+    }
+    return "unknown type";
 }
 
 } // namespace
@@ -234,21 +263,26 @@ Result<Message> decode(std::string_view bytes)
     }
     if (part != parts.end())
         return protocol_error("parts that no flag announces");
+    if (auto broken = broken_rule(message))
+        return protocol_error(broken);
     return message;
 }
 
 void FrameReader::feed(std::string_view bytes)
 {
-    if (consumed_ > 0) {
-        buffer_.erase(0, consumed_);
-        consumed_ = 0;
-    }
+    buffer_.erase(0, consumed_);
+    consumed_ = 0;
     buffer_.append(bytes);
 }
 
 Result<std::optional<std::string_view>> FrameReader::next()
 {
     std::string_view rest = std::string_view(buffer_).substr(consumed_);
+    if (rest.empty() && buffer_.capacity() > buffer_kept_max) {
+        buffer_ = std::string();
+        consumed_ = 0;
+        return std::nullopt;
+    }
     if (rest.size() < frame_head_size)
         return std::nullopt;
     std::uint32_t magic;
