@@ -284,6 +284,8 @@ private:
                                           flux::nodeid_any, &grace_over_);
         if (!drained && !grace_over_.reason())
             log_error(drained.error());
+        if (!drained)
+            co_await cancel_jobs();
         end_.raise({"stopped"});
     }
 
@@ -308,6 +310,18 @@ private:
             (void)co_await flux::raise(
                 *dat_, job.id, "dat-stop", severity_warning,
                 fmt::format("this DAT ends in {}", flux::format_fsd(grace)));
+    }
+
+    // The instance's own end would cancel them too, but without saying why.
+    flux::Task<void> cancel_jobs()
+    {
+        Json active{{"states", {"pending", "running"}}};
+        auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
+        if (!jobs)
+            co_return;
+        for (auto& job : *jobs)
+            (void)co_await flux::raise(*dat_, job.id, "cancel", 0,
+                                       "this DAT has ended");
     }
 
     flux::Loop& loop_;
