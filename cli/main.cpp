@@ -52,6 +52,15 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
     return {};
 }
 
+// In our words where the library's are not for people.
+std::string what_is_wrong(const CLI::ParseError& error)
+{
+    std::string text = error.what();
+    if (auto at = text.find(": At Most 1 required but received"); at != text.npos)
+        return text.substr(0, at) + " was given more than once";
+    return text;
+}
+
 int run_command(int argc, char** argv)
 {
     CLI::App app("Dedicated access time on Flux: a set of nodes for a list of people, "
@@ -76,7 +85,8 @@ int run_command(int argc, char** argv)
         std::string command = "flux-dat";
         for (auto* sub : app.get_subcommands())
             command += " " + sub->get_name();
-        fmt::print(stderr, "{}: {} (see {} --help)\n", command, wrong.what(), command);
+        fmt::print(stderr, "{}: {} (see {} --help)\n", command, what_is_wrong(wrong),
+                   command);
         return exit_usage;
     }
     return chosen();

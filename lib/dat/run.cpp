@@ -22,7 +22,7 @@ int exit_status(int wait_status)
 
 // Follows the job's main eventlog to its end, and passes interrupts on to it.
 flux::Task<Result<JobEnd>> follow_job(flux::Connection& dat, flux::JobId id,
-                                      flux::Interrupt& interrupt)
+                                      flux::Interrupt& interrupt, OnOutput& output)
 {
     flux::EventlogWatch watch(dat, id, "eventlog");
     JobEnd end;
@@ -47,14 +47,17 @@ flux::Task<Result<JobEnd>> follow_job(flux::Connection& dat, flux::JobId id,
         auto& context = (*event)->context;
         if ((*event)->name == "finish")
             end.exit_status = exit_status(flux::integer_at<int>(context, "status"));
-        if ((*event)->name == "exception" && !end.exception
-            && flux::integer_at<int>(context, "severity", 1) == 0) {
-            auto note = flux::text_at(context, "note");
-            end.exception =
-                Error{fmt::format("job {}: {}{}{}", flux::format_jobid(id),
-                                  flux::text_at(context, "type", "exception"),
-                                  note.empty() ? "" : ": ", note)};
-        }
+        if ((*event)->name != "exception")
+            continue;
+        auto note = flux::text_at(context, "note");
+        auto text = fmt::format("job {}: {}{}{}", flux::format_jobid(id),
+                                flux::text_at(context, "type", "exception"),
+                                note.empty() ? "" : ": ", note);
+        // What is not fatal is for the job's user to know: a DAT that ends soon.
+        if (flux::integer_at<int>(context, "severity", 1) != 0)
+            output("stderr", "", text + "\n");
+        else if (!end.exception)
+            end.exception = Error{std::move(text)};
     }
 }
 
@@ -107,7 +110,7 @@ flux::Task<Result<JobEnd>> run_job(flux::Connection& dat, const Json& jobspec,
     if (!id)
         co_return std::unexpected(id.error());
     std::vector<flux::Task<Result<JobEnd>>> both;
-    both.push_back(follow_job(dat, *id, interrupt));
+    both.push_back(follow_job(dat, *id, interrupt, output));
     both.push_back(follow_output(dat, *id, output));
     auto results = co_await flux::when_all(std::move(both));
     for (auto& result : results)

@@ -137,7 +137,9 @@ public:
             co_return std::unexpected(*interrupt_.reason());
         auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
         if (!id)
-            co_return std::unexpected(id.error());
+            co_return std::unexpected(
+                Error{"the job was not accepted: " + id.error().message,
+                      id.error().errnum, id.error().exit});
         id_ = *id;
         tell(Progress::Step::submitted,
              fmt::format("job {} submitted", flux::format_jobid(id_)));
