@@ -9,6 +9,7 @@
 #include "lib/dat/program.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
+#include "lib/sandbox/broker.h"
 #include "paths.h"
 
 #include <cstdio>
@@ -76,6 +77,7 @@ int run_command(int argc, char** argv)
     cli::add_stop(app, chosen);
     cli::add_config(app, chosen);
     cli::add_run(app, chosen);
+    cli::add_sandbox(app, chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& asked) { // --help, --version
@@ -96,6 +98,14 @@ int run_command(int argc, char** argv)
 
 int main(int argc, char** argv)
 {
+    // In the PATH of the sandbox's jobs this program is "flux".
+    std::string_view name = argc > 0 ? argv[0] : "";
+    if (name.substr(name.rfind('/') + 1) == "flux") {
+        if (argc < 2 || std::string_view(argv[1]) != "dat")
+            return sandbox::broker_main(argc, argv);
+        argc--;
+        argv++;
+    }
     if (auto status = run_hidden({argv + 1, argv + argc}))
         return *status;
     return run_command(argc, argv);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat sandbox: the embedded engine, to try things out and to rehearse a window.
+#include "cli/command.h"
+#include "lib/flux/hostlist.h"
+#include "lib/sandbox/config.h"
+#include "lib/sandbox/resources.h"
+#include "lib/sandbox/session.h"
+
+#include <filesystem>
+
+namespace fluxdat::cli {
+
+namespace {
+
+constexpr std::uint32_t size_default = 4, cores_default = 4;
+
+struct Sandbox {
+    Common common;
+    std::optional<std::uint32_t> size;
+    std::optional<std::string> hosts;
+    std::uint32_t cores = cores_default;
+    std::vector<std::string> conf;
+
+    Result<flux::Hostlist> choose_hosts() const
+    {
+        if (!hosts) {
+            auto count = size.value_or(size_default);
+            if (count < 1 || count > sandbox::session_hosts_max)
+                return fail(Exit::usage, "--size: must be from 1 to {}, not {}",
+                            sandbox::session_hosts_max, count);
+            return flux::parse_hostlist(fmt::format("sandbox[0-{}]", count - 1));
+        }
+        auto list = flux::parse_hostlist(*hosts);
+        if (!list)
+            return fail(Exit::usage, "--hosts: {}", list.error().message);
+        if (list->empty() || list->size() > sandbox::session_hosts_max)
+            return fail(Exit::usage, "--hosts: must be from 1 to {} hosts, not {}",
+                        sandbox::session_hosts_max, list->size());
+        return list;
+    }
+
+    // As flux-alloc(1) has --conf: a file, KEY=VALUE, or text of several lines.
+    Result<Json> configuration() const
+    {
+        Json out = Json::object();
+        for (const auto& argument : conf) {
+            bool text = argument.find('\n') != argument.npos || argument[0] == '{';
+            std::error_code ignored;
+            bool assignment = argument.find('=') != argument.npos
+                              && !std::filesystem::exists(argument, ignored);
+            // KEY=VALUE is a line of TOML, but for strings without quotes.
+            auto part = text         ? sandbox::parse_config(argument, "--conf")
+                        : assignment ? parse_assignment(argument)
+                                     : sandbox::load_config(argument);
+            if (!part)
+                return fail(Exit::usage, "{}", part.error().message);
+            sandbox::merge_config(out, *part);
+        }
+        return out;
+    }
+
+    static Result<Json> parse_assignment(const std::string& argument)
+    {
+        auto parsed = sandbox::parse_config(argument, "--conf");
+        if (parsed)
+            return parsed;
+        auto equals = argument.find('=');
+        return sandbox::parse_config(argument.substr(0, equals + 1)
+                                         + Json(argument.substr(equals + 1)).dump(),
+                                     "--conf");
+    }
+
+    Json describe(const sandbox::Session& session) const
+    {
+        return {{"version", 1},
+                {"uri", session.uri},
+                {"hosts", flux::format_hostlist(session.hosts)},
+                {"directory", session.directory},
+                {"already", session.already}};
+    }
+
+    int up()
+    {
+        if (cores < 1 || cores > sandbox::node_cores_max)
+            return common.report({fmt::format("--cores: must be from 1 to {}, not {}",
+                                              sandbox::node_cores_max, cores),
+                                  0, Exit::usage});
+        auto list = choose_hosts();
+        if (!list)
+            return common.report(list.error());
+        auto config = configuration();
+        if (!config)
+            return common.report(config.error());
+        auto session = sandbox::session_up({*list, cores, *config});
+        if (!session)
+            return common.report(session.error());
+        auto names = flux::format_hostlist(session->hosts);
+        if (session->already)
+            common.note(fmt::format("it is up already: {}", names));
+        else
+            common.note(fmt::format(
+                "up: {} (eval \"$(flux-dat sandbox env)\" to use it)", names));
+        if (common.json)
+            print_json(describe(*session));
+        return finish(common, 0);
+    }
+
+    int down()
+    {
+        auto session = sandbox::session_down();
+        if (!session)
+            return common.report(session.error());
+        common.note(session->already ? "it is not up" : "down");
+        if (common.json)
+            print_json(describe(*session));
+        return finish(common, 0);
+    }
+
+    int environment()
+    {
+        auto session = sandbox::session_find();
+        if (!session)
+            return common.report(session.error());
+        if (common.json)
+            print_json(describe(*session));
+        else
+            fmt::print("export FLUX_URI={}\nexport FLUX_URI_RESOLVE_LOCAL=t\n",
+                       session->uri);
+        return finish(common, 0);
+    }
+};
+
+} // namespace
+
+void add_sandbox(CLI::App& app, Chosen& chosen)
+{
+    auto* group = app.add_subcommand(
+        "sandbox", "A Flux of its own on this machine, to try things out");
+    group->require_subcommand(1);
+    auto add = [&](const char* name, const char* description, int (Sandbox::*run)()) {
+        auto sandbox = std::make_shared<Sandbox>();
+        auto* command = add_command(*group, sandbox->common, name, description);
+        sandbox->common.command = fmt::format("sandbox {}", name);
+        command->callback([sandbox, run, &chosen] {
+            chosen = [sandbox, run] { return (sandbox.get()->*run)(); };
+        });
+        return std::pair(command, sandbox);
+    };
+    auto [up, options] = add("up", "Start it", &Sandbox::up);
+    auto* size = up->add_option("--size", options->size, "How many hosts (default 4)")
+                     ->type_name("N");
+    up->add_option("--hosts", options->hosts, "The hosts (default sandbox[0-3])")
+        ->type_name("HOSTLIST")
+        ->excludes(size);
+    up->add_option("--cores", options->cores, "Cores of each host (default 4)")
+        ->type_name("N");
+    up->add_option("--conf", options->conf,
+                   "Configuration of the instance: a TOML or JSON file, KEY=VALUE, or "
+                   "text of several lines (repeatable)")
+        ->type_name("FILE|KEY=VAL|TEXT")
+        ->allow_extra_args(false);
+    add("down", "End it, and all that runs in it", &Sandbox::down);
+    add("env", "Print the shell commands that point Flux's tools at it",
+        &Sandbox::environment);
+}
+
+} // namespace fluxdat::cli

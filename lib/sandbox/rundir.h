@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// An instance's run directory (flux-broker-attributes(7)), and where this program is.
+#pragma once
+
+#include "lib/result.h"
+#include "lib/sandbox/process.h"
+
+#include <string>
+#include <string_view>
+
+namespace fluxdat::sandbox {
+
+// A directory of our own, removed with what is in it when this object goes.
+class Rundir
+{
+public:
+    Rundir() = default;
+    Rundir(Rundir&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+    Rundir& operator=(Rundir&& other) noexcept
+    {
+        std::swap(path_, other.path_);
+        return *this;
+    }
+    ~Rundir();
+
+    // "flux-XXXXXX", mode 0700, in the job's temporary directory where that leaves a
+    // socket's path short enough, else in TMPDIR or /tmp.
+    static Result<Rundir> create();
+
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+// The file of this program, with all symbolic links resolved.
+std::string program_path();
+
+// What marks every process of a sandbox session, down through all instances in it, so
+// that "down" finds them even when the engine was killed.
+constexpr const char* session_variable = "FLUX_SANDBOX_SESSION";
+Environment session_environment();
+
+} // namespace fluxdat::sandbox

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/sandbox/session.h"
+
+#include "lib/sandbox/engine.h"
+#include "lib/sandbox/leftovers.h"
+#include "lib/sandbox/pidfd.h"
+#include "lib/sandbox/rundir.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <poll.h>
+#include <sstream>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fluxdat::sandbox {
+
+namespace {
+
+constexpr mode_t directory_mode = 0711; // guests pass to the sockets, and see nothing
+// The engine cancels its jobs and ends; it escalates by itself. Longer is a defect, and
+// then it is killed.
+constexpr int engine_end_max = 30000; // ms
+constexpr double leftover_grace = 2;  // seconds
+
+class Fd
+{
+public:
+    Fd() = default;
+    explicit Fd(int fd) : fd_(fd) {}
+    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Fd& operator=(Fd&& other) noexcept
+    {
+        std::swap(fd_, other.fd_);
+        return *this;
+    }
+    ~Fd()
+    {
+        if (fd_ >= 0)
+            ::close(fd_);
+    }
+    int get() const { return fd_; }
+    explicit operator bool() const { return fd_ >= 0; }
+
+private:
+    int fd_ = -1;
+};
+
+std::string directory_path()
+{
+    if (const char* named = std::getenv("FLUX_DAT_SANDBOX_DIR"); named && *named)
+        return named;
+    return fmt::format("/tmp/flux-dat-sandbox-{}", getuid());
+}
+
+// The session's directory, held against other "up"s and "down"s while this exists.
+struct Directory {
+    std::string path;
+    Fd fd;
+
+    std::string file(const char* name) const { return path + "/" + name; }
+};
+
+// Opens and locks the directory; creates it on demand. Without `create`, nothing when
+// there is none.
+Result<std::optional<Directory>> lock_directory(bool create)
+{
+    auto path = directory_path();
+    if (path.empty() || path[0] != '/')
+        return fail("FLUX_DAT_SANDBOX_DIR: must be an absolute path, not {}", path);
+    while (true) {
+        if (create && mkdir(path.c_str(), directory_mode) < 0 && errno != EEXIST)
+            return fail_errno(errno, fmt::format("cannot create {}", path));
+        Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!fd && errno == ENOENT && !create)
+            return std::nullopt;
+        if (!fd)
+            return fail_errno(errno, fmt::format("cannot open {}", path));
+        struct stat opened, named;
+        if (fstat(fd.get(), &opened) < 0)
+            return fail_errno(errno, fmt::format("cannot open {}", path));
+        // /tmp is everybody's: somebody may have been there first.
+        if (opened.st_uid != getuid() || (opened.st_mode & 022))
+            return fail("{} is not a directory that only you can write to: remove it, "
+                        "or set FLUX_DAT_SANDBOX_DIR",
+                        path);
+        if (flock(fd.get(), LOCK_EX) < 0)
+            return fail_errno(errno, fmt::format("cannot lock {}", path));
+        // A "down" may have removed it while we waited.
+        if (lstat(path.c_str(), &named) < 0 || named.st_ino != opened.st_ino
+            || named.st_dev != opened.st_dev)
+            continue;
+        if (create && fchmod(fd.get(), directory_mode) < 0)
+            return fail_errno(errno, fmt::format("cannot chmod {}", path));
+        return Directory{path, std::move(fd)};
+    }
+}
+
+struct flock whole_file(short type)
+{
+    struct flock lock = {};
+    lock.l_type = type;
+    lock.l_whence = SEEK_SET;
+    return lock;
+}
+
+// The engine's pid, from the kernel, since it holds the lock; 0 when there is none. A
+// pid in a file could be anybody's by now.
+pid_t engine_pid(const Directory& directory)
+{
+    Fd fd(::open(directory.file("lock").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd)
+        return 0;
+    auto lock = whole_file(F_WRLCK);
+    if (fcntl(fd.get(), F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK)
+        return 0;
+    return lock.l_pid;
+}
+
+Result<Session> read_session(const Directory& directory)
+{
+    std::ifstream file(directory.file("session"));
+    std::stringstream text;
+    text << file.rdbuf();
+    auto json = flux::parse_json(text.str());
+    if (!json)
+        return fail("{}: {}", directory.file("session"), json.error().message);
+    auto hosts = flux::parse_hostlist(flux::text_at(*json, "hosts"));
+    return Session{flux::text_at(*json, "uri"), directory.path,
+                   hosts.value_or(flux::Hostlist{})};
+}
+
+Result<> write_file(const std::string& path, const std::string& text)
+{
+    Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                 0600));
+    if (!fd
+        || ::write(fd.get(), text.data(), text.size())
+               != static_cast<ssize_t>(text.size()))
+        return fail_errno(errno, fmt::format("cannot write {}", path));
+    return {};
+}
+
+// What an engine that did not end by itself has left.
+void clear(const Directory& directory)
+{
+    if (auto session = read_session(directory))
+        end_leftovers(session->directory, leftover_grace);
+    std::error_code ignored;
+    std::filesystem::remove_all(directory.file("run"), ignored);
+    for (const char* name : {"session", "lock", "log"})
+        unlink(directory.file(name).c_str());
+}
+
+// The daemon, from fork to end. Tells through the pipe when it is ready, or why not.
+[[noreturn]] void run_daemon(const Directory& directory, const SessionOptions& options,
+                             int pipe)
+{
+    auto report = [&](const Result<>& rc) {
+        auto text = rc ? std::string("ok") : rc.error().message;
+        (void)!::write(pipe, text.data(), text.size());
+        ::close(pipe);
+        if (!rc)
+            _exit(1);
+    };
+    setsid();
+    // What the caller has open is not the daemon's: somebody may wait for its end.
+    if (pipe > 3)
+        close_range(3, static_cast<unsigned>(pipe) - 1, 0);
+    close_range(static_cast<unsigned>(pipe) + 1, ~0u, 0);
+    if (chdir("/") < 0)
+        report(fail_errno(errno, "cannot go to /"));
+    umask(022);
+    int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log =
+        ::open(directory.file("log").c_str(),
+               O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int lock_fd = ::open(directory.file("lock").c_str(),
+                         O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (null < 0 || log < 0 || lock_fd < 0)
+        report(fail_errno(errno, fmt::format("cannot write in {}", directory.path)));
+    auto lock = whole_file(F_WRLCK);
+    if (fcntl(lock_fd, F_SETLK, &lock) < 0)
+        report(
+            fail_errno(errno, fmt::format("cannot lock {}", directory.file("lock"))));
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    setenv(session_variable, directory.path.c_str(), 1);
+    _exit(run_engine(
+        {directory.file("run"), options.hosts, options.cores, options.config}, report));
+}
+
+} // namespace
+
+Result<Session> session_up(const SessionOptions& options)
+{
+    auto locked = lock_directory(true);
+    if (!locked)
+        return std::unexpected(std::move(locked.error()));
+    auto& directory = **locked;
+    if (engine_pid(directory)) {
+        auto session = read_session(directory);
+        if (session)
+            session->already = true;
+        return session;
+    }
+    clear(directory);
+    Json described = {{"version", 1},
+                      {"uri", fmt::format("local://{}/run/local-0", directory.path)},
+                      {"hosts", flux::format_hostlist(options.hosts)}};
+    if (auto rc = write_file(directory.file("session"), described.dump() + "\n"); !rc)
+        return std::unexpected(std::move(rc.error()));
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return fail_errno(errno, "cannot open a pipe");
+    Fd read_end(fds[0]);
+    pid_t pid = fork();
+    if (pid < 0) {
+        ::close(fds[1]);
+        return fail_errno(errno, "cannot fork");
+    }
+    if (pid == 0)
+        run_daemon(directory, options, fds[1]);
+    ::close(fds[1]);
+    std::string answer;
+    char buffer[4096];
+    ssize_t n;
+    while ((n = ::read(read_end.get(), buffer, sizeof(buffer))) != 0) {
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n > 0)
+            answer.append(buffer, static_cast<std::size_t>(n));
+    }
+    if (answer != "ok") {
+        clear(directory);
+        rmdir(directory.path.c_str());
+        return fail("the sandbox cannot start: {}",
+                    answer.empty() ? "it ended without a reason" : answer);
+    }
+    return read_session(directory);
+}
+
+Result<Session> session_down()
+{
+    auto locked = lock_directory(false);
+    if (!locked)
+        return std::unexpected(std::move(locked.error()));
+    if (!*locked) {
+        Session none;
+        none.already = true;
+        return none;
+    }
+    auto& directory = **locked;
+    auto session = read_session(directory).value_or(Session{});
+    session.directory = directory.path;
+    if (pid_t pid = engine_pid(directory)) {
+        Fd process(open_process(pid));
+        // Only if it is still the one that holds the lock is this descriptor its.
+        if (process && engine_pid(directory) == pid) {
+            signal_process(process.get(), SIGTERM);
+            struct pollfd end = {process.get(), POLLIN, 0};
+            if (poll(&end, 1, engine_end_max) == 0) {
+                signal_process(process.get(), SIGKILL);
+                poll(&end, 1, engine_end_max);
+            }
+        }
+    }
+    clear(directory);
+    if (rmdir(directory.path.c_str()) < 0)
+        return fail_errno(errno, fmt::format("cannot remove {}", directory.path));
+    return session;
+}
+
+Result<Session> session_find()
+{
+    auto path = directory_path();
+    Directory directory{path, {}};
+    struct stat status;
+    if (lstat(path.c_str(), &status) < 0 || !S_ISDIR(status.st_mode)
+        || status.st_uid != getuid() || !engine_pid(directory))
+        return fail("no sandbox is up: start one with \"flux-dat sandbox up\"");
+    return read_session(directory);
+}
+
+} // namespace fluxdat::sandbox
