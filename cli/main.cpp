@@ -100,7 +100,10 @@ int main(int argc, char** argv)
 {
     // In the PATH of the sandbox's jobs this program is "flux".
     std::string_view name = argc > 0 ? argv[0] : "";
-    if (name.substr(name.rfind('/') + 1) == "flux") {
+    name = name.substr(name.rfind('/') + 1);
+    if (name == sandbox::imp_name)
+        return sandbox::imp_main();
+    if (name == "flux") {
         if (argc < 2 || std::string_view(argv[1]) != "dat")
             return sandbox::broker_main(argc, argv);
         argc--;

@@ -460,6 +460,14 @@ int exec_real_flux(char** argv)
 
 } // namespace
 
+int imp_main()
+{
+    fmt::print(stderr,
+               "flux-imp: the sandbox has no IMP: it runs its owner's jobs only; "
+               "name an IMP with exec.imp to run guests' jobs\n");
+    return 1;
+}
+
 int broker_main(int argc, char** argv)
 {
     if (argc < 2 || std::string_view(argv[1]) != "broker")

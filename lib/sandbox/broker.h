@@ -15,4 +15,10 @@ namespace fluxdat::sandbox {
 // called.
 int broker_main(int argc, char** argv);
 
+// The IMP that the sandbox's configuration names, in the same directory, unless --conf
+// names another: the program under this name. A multi-user instance has one, so that a
+// DAT can be composed as on a real system; this one says that it runs nothing.
+constexpr const char* imp_name = "flux-imp";
+int imp_main();
+
 } // namespace fluxdat::sandbox

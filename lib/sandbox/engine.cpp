@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/engine.h"
 
+#include "lib/sandbox/broker.h"
+
 #include "lib/sandbox/instance.h"
 #include "lib/sandbox/rundir.h"
 
@@ -27,6 +29,9 @@ Result<std::unique_ptr<Instance>> start(flux::Loop& loop, Children& children,
         for (const char* key : {"allow-guest-user", "allow-root-owner"})
             if (!access.contains(key))
                 access[key] = true;
+    auto& exec = out.config["exec"];
+    if ((exec.is_null() || exec.is_object()) && !exec.contains("imp"))
+        exec["imp"] = fmt::format("{}/bin/{}", options.rundir, imp_name);
     if (options.config.contains("resource")
         && options.config["resource"].contains("config")) {
         auto inventory =

@@ -3,6 +3,7 @@
 
 #include "lib/flux/fsd.h"
 #include "lib/imp/base64.h"
+#include "lib/sandbox/broker.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -113,10 +114,13 @@ Result<> Instance::start_services(Children& children)
     if (!queues)
         return std::unexpected(std::move(queues.error()));
     auto bin = options_.rundir + "/bin";
-    auto link = bin + "/flux";
-    if (mkdir(bin.c_str(), 0755) < 0
-        || symlink(options_.program.c_str(), link.c_str()) < 0)
-        return fail_errno(errno, fmt::format("cannot create {}", link));
+    if (mkdir(bin.c_str(), 0755) < 0)
+        return fail_errno(errno, fmt::format("cannot create {}", bin));
+    for (const char* name : {"flux", imp_name}) {
+        auto link = fmt::format("{}/{}", bin, name);
+        if (symlink(options_.program.c_str(), link.c_str()) < 0)
+            return fail_errno(errno, fmt::format("cannot create {}", link));
+    }
     auto uri = [this](std::uint32_t rank) { return local_uri(rank); };
     Pool pool(options_.inventory);
     for (std::uint32_t rank = 0; rank < size(); rank++)
