@@ -35,15 +35,6 @@ constexpr int lock_wait_steps = 50;
 // starts over and over wins many of them, but not all.
 constexpr int attempts_max = 1000;
 
-bool leads_to(int directory, const char* name, int fd)
-{
-    struct stat by_name;
-    struct stat by_fd;
-    return ::fstatat(directory, name, &by_name, AT_SYMLINK_NOFOLLOW) == 0
-           && ::fstat(fd, &by_fd) == 0 && by_name.st_dev == by_fd.st_dev
-           && by_name.st_ino == by_fd.st_ino;
-}
-
 std::unexpected<Error> cannot_make(int errnum, const std::string& path)
 {
     auto remedy = errnum == ENOSPC || errnum == EDQUOT
@@ -101,8 +92,7 @@ std::optional<DoorName> DoorName::parse(std::string_view text)
 }
 
 Door::Door(const DoorDir& dir, const DoorName& name)
-    : dir_path_(dir.path), dir_(::fcntl(dir.fd.get(), F_DUPFD_CLOEXEC, 3)), name_(name),
-      path_(dir.path + "/" + name.text())
+    : dir_(dir.share()), name_(name), path_(dir.path + "/" + name.text())
 {
 }
 
@@ -117,13 +107,13 @@ std::string Door::grants_path() const
 
 bool Door::in_place() const
 {
-    return leads_to(dir_.get(), name_.text().c_str(), door_.get());
+    return leads_to(dir_.fd.get(), name_.text().c_str(), door_.get());
 }
 
 Result<> Door::open_directory()
 {
     Fd found(
-        ::openat(dir_.get(), name_.text().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        ::openat(dir_.fd.get(), name_.text().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status;
     if (!found || ::fstat(found.get(), &status) < 0)
         return fail_errno(errno, "cannot open the door " + path_);
@@ -177,9 +167,9 @@ Result<> Door::make_directory(const DoorDir& dir, GuestList& guests)
 {
     auto name = name_.text();
     for (int attempt = 0; attempt < attempts_max; attempt++) {
-        if (::mkdirat(dir_.get(), name.c_str(), 0700) == 0) {
+        if (::mkdirat(dir_.fd.get(), name.c_str(), 0700) == 0) {
             // A umask may have taken bits away, or a set-group-id bit come with it.
-            if (::fchmodat(dir_.get(), name.c_str(), 0700, AT_SYMLINK_NOFOLLOW) < 0
+            if (::fchmodat(dir_.fd.get(), name.c_str(), 0700, AT_SYMLINK_NOFOLLOW) < 0
                 || !open_directory())
                 continue; // swept, or exchanged: the next round tells
             if (::flock(door_.get(), LOCK_EX | LOCK_NB) < 0 || !in_place())
@@ -258,7 +248,7 @@ Result<Door> Door::open(const std::string& path)
         return fail("{} is not the path of a door (/DIR/dat-JOBID.RANK)", path);
     // Not open_door_dir(): a list must be changed even where the way to the door is no
     // longer as it should be. check() looks at that.
-    DoorDir dir{path.substr(0, slash), Fd(), {}};
+    DoorDir dir{path.substr(0, slash), Fd(), false, {}};
     dir.fd = Fd(::open(dir.path.empty() ? "/" : dir.path.c_str(),
                        O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!dir.fd)
@@ -360,13 +350,14 @@ Result<> Door::remove()
             (void)::unlinkat(door_.get(), file, 0); // rmdir tells what is left
         if (!in_place()) {
             struct stat status;
-            if (::fstatat(dir_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0
+            if (::fstatat(dir_.fd.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0
                 && errno == ENOENT)
                 return {};
             return fail("{} is no longer the door that was made there; left alone",
                         path_);
         }
-        if (::unlinkat(dir_.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT)
+        if (::unlinkat(dir_.fd.get(), name.c_str(), AT_REMOVEDIR) == 0
+            || errno == ENOENT)
             return {};
         if (errno != ENOTEMPTY && errno != EEXIST)
             return fail_errno(errno, "cannot remove the door " + path_);

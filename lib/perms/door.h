@@ -117,8 +117,7 @@ private:
     bool in_place() const;
     bool accepts_connections() const;
 
-    std::string dir_path_;
-    Fd dir_;  // door-dir, O_PATH
+    DoorDir dir_;
     Fd door_; // the door; its lock is on this description when create() made it
     DoorName name_;
     std::string path_;

@@ -119,11 +119,12 @@ void check_socket(std::vector<std::string>& wrong, int door, const std::string& 
 std::vector<std::string> Door::check(const GuestList& guests) const
 {
     std::vector<std::string> wrong;
-    auto way = open_door_dir(dir_path_);
+    auto way = open_door_dir(dir_.path);
     struct stat status;
     if (!way)
         wrong.push_back(way.error().message);
-    if (::fstatat(dir_.get(), name_.text().c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0)
+    if (::fstatat(dir_.fd.get(), name_.text().c_str(), &status, AT_SYMLINK_NOFOLLOW)
+        < 0)
         wrong.push_back(fmt::format("{}: {}", path_, strerror(errno)));
     else if (!in_place())
         wrong.push_back(fmt::format("{} is {}, not this rank's door", path_,

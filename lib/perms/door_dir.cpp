@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <memory>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 namespace fluxdat::perms {
@@ -13,6 +14,9 @@ namespace fluxdat::perms {
 namespace {
 
 constexpr mode_t private_dir_mode = 0711; // guests pass through, only the owner lists
+// How often somebody who just leaves the private directory may remove it again before
+// that is an error. One attempt is some microseconds.
+constexpr int attempts_max = 1000;
 
 // The rule at the head of door_dir.h, for one level.
 Result<> check_level(int fd, const std::string& path)
@@ -80,20 +84,13 @@ Result<DoorDir> open_writable(const std::string& path)
     return dir;
 }
 
-Result<DoorDir> private_door_dir(const std::string& parent_path)
+// What is at the private directory's name, if it is a directory of ours; mode and ACL
+// put right. errnum is ENOENT if it was removed meanwhile.
+Result<Fd> open_private(int parent, const std::string& name, const std::string& path)
 {
-    auto parent = open_writable(parent_path);
-    if (!parent)
-        return parent;
-    auto name = fmt::format("flux-dat-{}", ::geteuid());
-    auto path = parent->path + "/" + name;
-    int parent_fd = parent->fd.get();
-    if (::mkdirat(parent_fd, name.c_str(), private_dir_mode) < 0 && errno != EEXIST)
-        return fail_errno(errno, "cannot make the directory " + path);
-    // Somebody may have been there first: what it is shows once it is open.
-    Fd fd(::openat(parent_fd, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    Fd found(::openat(parent, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status;
-    if (!fd || ::fstat(fd.get(), &status) < 0)
+    if (!found || ::fstat(found.get(), &status) < 0)
         return fail_errno(errno, "cannot open " + path);
     if (!S_ISDIR(status.st_mode))
         return fail(
@@ -106,14 +103,40 @@ Result<DoorDir> private_door_dir(const std::string& parent_path)
                     path, status.st_uid, ::geteuid());
     // It is ours, and its parent sticky or ours, so nobody exchanges it from here on.
     // A umask may have taken bits away, even those that opening it takes.
-    if (::fchmodat(parent_fd, name.c_str(), private_dir_mode, AT_SYMLINK_NOFOLLOW) < 0)
+    if (::fchmodat(parent, name.c_str(), private_dir_mode, AT_SYMLINK_NOFOLLOW) < 0)
         return fail_errno(errno, "cannot set the mode of " + path);
-    Fd readable(::openat(fd.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Fd readable(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!readable)
         return fail_errno(errno, "cannot open " + path);
     if (auto set = set_mode_only(readable.get(), path, private_dir_mode); !set)
         return std::unexpected(set.error());
-    return DoorDir{path, std::move(fd), {}};
+    return readable;
+}
+
+Result<DoorDir> private_door_dir(const std::string& parent_path)
+{
+    auto parent = open_writable(parent_path);
+    if (!parent)
+        return parent;
+    auto name = fmt::format("flux-dat-{}", ::geteuid());
+    auto path = parent->path + "/" + name;
+    for (int attempt = 0; attempt < attempts_max; attempt++) {
+        if (::mkdirat(parent->fd.get(), name.c_str(), private_dir_mode) < 0
+            && errno != EEXIST)
+            return fail_errno(errno, "cannot make the directory " + path);
+        auto fd = open_private(parent->fd.get(), name, path);
+        if (!fd && fd.error().errnum == ENOENT)
+            continue;
+        if (!fd)
+            return std::unexpected(fd.error());
+        while (::flock(fd->get(), LOCK_SH) < 0)
+            if (errno != EINTR)
+                return fail_errno(errno, "cannot lock " + path);
+        if (leads_to(parent->fd.get(), name.c_str(), fd->get()))
+            return DoorDir{path, std::move(*fd), true, {}};
+    }
+    return fail("cannot make the directory {}: it was removed as often as it was made",
+                path);
 }
 
 } // namespace
@@ -132,7 +155,31 @@ Result<DoorDir> open_door_dir(const std::string& path)
         return fail("the door directory {} is not a directory", path);
     if (!fd)
         return std::unexpected(fd.error());
-    return DoorDir{real.get(), std::move(*fd), {}};
+    return DoorDir{real.get(), std::move(*fd), false, {}};
+}
+
+DoorDir DoorDir::share() const
+{
+    int access = is_private ? O_RDONLY : O_PATH;
+    DoorDir other{path, Fd(::openat(fd.get(), ".", access | O_DIRECTORY | O_CLOEXEC)),
+                  is_private, note};
+    if (is_private)
+        ::flock(other.fd.get(),
+                LOCK_SH); // held already, so nobody holds it exclusively
+    return other;
+}
+
+void leave_door_dir(DoorDir dir)
+{
+    if (!dir.is_private)
+        return;
+    // First let go, then ask for it alone: of several that leave at the same time, the
+    // last one that asks gets it. (Turning a shared lock into an exclusive one, all of
+    // them could fail.)
+    ::flock(dir.fd.get(), LOCK_UN);
+    if (::flock(dir.fd.get(), LOCK_EX | LOCK_NB) == 0
+        && leads_to(AT_FDCWD, dir.path.c_str(), dir.fd.get()))
+        ::rmdir(dir.path.c_str()); // not empty: a stale door, for the next sweep
 }
 
 Result<DoorDir> choose_door_dir(const DoorDirChoice& choice)

@@ -19,11 +19,17 @@ namespace fluxdat::perms {
 
 constexpr const char* door_dir_preferred = "/run/flux";
 
+// While a private directory is in use, its users hold flock(2) on it, shared, so that
+// the last one can remove it. (Nobody else can hold a lock on it: it is not readable
+// for others.)
 struct DoorDir {
     std::string path; // absolute, no symbolic links in it
-    Fd fd;            // O_PATH
-    std::string
-        note; // why not the preferred one; empty where it is or one was asked for
+    Fd fd;            // O_PATH; of a private one O_RDONLY, with the lock
+    bool is_private = false;
+    std::string note; // why not the preferred one; empty where it is or one was given
+
+    // The same directory with a lock of its own.
+    DoorDir share() const;
 };
 
 // Where this user's doors go. Fields other than `given` are for tests.
@@ -38,6 +44,10 @@ struct DoorDirChoice {
 // one where it would do. Else `<private_parent>/flux-dat-<uid>`, mode 0711, made if it
 // is not there; an error if somebody else was first at that name.
 Result<DoorDir> choose_door_dir(const DoorDirChoice& choice = {});
+
+// To be called when no door is made in it, or the one that was has been removed:
+// removes a private directory if it is empty and nobody else uses it.
+void leave_door_dir(DoorDir dir);
 
 // A directory on a path that holds to the rule above, whether this user can write there
 // or not.

@@ -113,7 +113,7 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
         (void)door.remove(); // the first error counts
         return fail("cannot watch over the door {}: {}", door.path(), why);
     };
-    door.dir_ = above_standard(std::move(door.dir_));
+    door.dir_.fd = above_standard(std::move(door.dir_.fd));
     door.door_ = above_standard(std::move(door.door_));
     // <sys/pidfd.h> of glibc 2.36 is not for C++.
     Fd process(static_cast<int>(::syscall(SYS_pidfd_open, broker, 0)));
@@ -143,12 +143,13 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
         if (!detach())
             give_up(writing.get(), "cannot detach from the job");
         if (!close_others(
-                {door.dir_.get(), door.door_.get(), process.get(), writing.get()}))
+                {door.dir_.fd.get(), door.door_.get(), process.get(), writing.get()}))
             give_up(writing.get(), "close_range");
         report(writing.get(), {&ready, 1});
         ::close(writing.release());
         wait_for_end(process.get());
         (void)door.remove(); // nobody is left to tell; the next sweep() does
+        leave_door_dir(std::move(door.dir_));
         ::_exit(0);
     }
     writing = Fd();

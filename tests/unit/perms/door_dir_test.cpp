@@ -4,6 +4,7 @@
 #include <acl/libacl.h>
 #include <sys/acl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 using namespace fluxdat;
 using namespace fluxdat::perms;
@@ -232,4 +233,72 @@ TEST_CASE("another user was first at the private directory's name")
           == fmt::format("{} belongs to user {}, not to user {} whose doors it is to "
                          "hold: choose a --door-dir",
                          path, stranger_uid, owner_uid));
+}
+
+TEST_CASE("a private directory goes with the last who uses it")
+{
+    TemporaryDirectory top;
+    auto one = private_in(top.path());
+    auto two = private_in(top.path());
+    REQUIRE((one && two));
+    auto three = two->share();
+    leave_door_dir(std::move(*one));
+    CHECK(exists(three.path));
+    leave_door_dir(std::move(*two));
+    CHECK(exists(three.path));
+    SECTION("empty")
+    {
+        leave_door_dir(std::move(three));
+        CHECK(entries(top.path()).empty());
+    }
+    SECTION("not while there is a door in it")
+    {
+        {
+            auto door = Door::create(three, {"fAbC", 0}, guests(1, {}));
+            REQUIRE(message(door) == "no error");
+        }
+        leave_door_dir(std::move(three));
+        CHECK(entries(top / private_name()) == std::vector<std::string>{"dat-fAbC.0"});
+    }
+}
+
+TEST_CASE("a directory that is not a private one stays")
+{
+    TemporaryDirectory top;
+    auto path = make(top, "given", 0755);
+    auto dir = choose_door_dir({.given = path, .preferred = {}, .private_parent = {}});
+    REQUIRE(dir);
+    leave_door_dir(std::move(*dir));
+    CHECK(exists(path));
+}
+
+TEST_CASE("private directories can be made while others leave theirs")
+{
+    TemporaryDirectory top;
+    std::vector<pid_t> children;
+    for (std::uint32_t rank = 0; rank < 3; rank++) {
+        children.push_back(::fork());
+        if (children.back() != 0)
+            continue;
+        bool right = true;
+        for (int round = 0; right && round < 100; round++) {
+            auto dir = private_in(top.path());
+            auto door = dir ? Door::create(*dir, {"fAbC", rank}, {})
+                            : std::unexpected(dir.error());
+            right = door && door->check({}).empty() && door->remove();
+            if (right)
+                leave_door_dir(std::move(*dir));
+        }
+        ::_exit(right ? 0 : 1);
+    }
+    for (pid_t child : children) {
+        int status = -1;
+        ::waitpid(child, &status, 0);
+        CHECK(status == 0);
+    }
+    // The last one left when nobody else did, unless its door still held the lock.
+    auto dir = private_in(top.path());
+    REQUIRE(dir);
+    leave_door_dir(std::move(*dir));
+    CHECK(entries(top.path()).empty());
 }

@@ -219,3 +219,37 @@ TEST_CASE("a watcher starts where 0 to 2 are closed, too")
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     CHECK(entries(top.path()).empty());
 }
+
+TEST_CASE("a private door directory goes with the last of its doors")
+{
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    TemporaryDirectory top;
+    // Two ranks of one node, which end at the same time.
+    pid_t broker = ::fork();
+    if (broker == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    auto said = in_child([&]() -> std::string {
+        for (std::uint32_t rank : {0, 1}) {
+            auto dir = choose_door_dir({.given = std::nullopt,
+                                        .preferred = top / "absent",
+                                        .private_parent = top.path()});
+            auto door = dir ? Door::create(*dir, {"fAbC", rank}, guests(1, {1001}))
+                            : std::unexpected(dir.error());
+            auto watched = door ? spawn_watcher(std::move(*door), broker)
+                                : std::unexpected(door.error());
+            if (!watched)
+                return watched.error().message;
+        }
+        return "no error";
+    });
+    CHECK(said == "no error");
+    auto path = top / fmt::format("flux-dat-{}", ::geteuid());
+    CHECK(entries(path) == std::vector<std::string>{"dat-fAbC.0", "dat-fAbC.1"});
+    ::kill(broker, SIGKILL);
+    while (::waitpid(-1, nullptr, 0) > 0) // the broker, the watchers
+        ;
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    CHECK(entries(top.path()).empty());
+}
