@@ -76,13 +76,16 @@ void read_entry(acl_entry_t entry, Acl& out)
     acl_tag_t tag;
     acl_permset_t permissions;
     if (::acl_get_tag_type(entry, &tag) < 0
-        || ::acl_get_permset(entry, &permissions) < 0
-        || (tag != ACL_USER && tag != ACL_GROUP))
-        return; // the others show in the mode
+        || ::acl_get_permset(entry, &permissions) < 0)
+        return;
+    auto text = permissions_text(permissions);
+    if (tag == ACL_GROUP_OBJ && text != "---")
+        out.other.push_back("the owning group: " + text);
+    if (tag != ACL_USER && tag != ACL_GROUP)
+        return; // owner, mask and others are the mode
     std::unique_ptr<id_t, AclFree> id(static_cast<id_t*>(::acl_get_qualifier(entry)));
     if (!id)
         return;
-    auto text = permissions_text(permissions);
     if (text != "--x")
         out.other.push_back(
             fmt::format("{} {}: {}", tag == ACL_USER ? "user" : "group", *id, text));
@@ -147,13 +150,15 @@ Result<Acl> read_acl(int directory, const std::string& path)
     if (!acl)
         return fail_errno(errno, "cannot read the ACL of " + path);
     Acl out;
+    out.has_default = ::fgetxattr(directory, default_attribute, nullptr, 0) > 0;
+    if (::acl_equiv_mode(acl.get(), nullptr) == 0)
+        return out; // no more than the mode
     acl_entry_t entry;
     for (int which = ACL_FIRST_ENTRY; ::acl_get_entry(acl.get(), which, &entry) == 1;
          which = ACL_NEXT_ENTRY)
         read_entry(entry, out);
     std::sort(out.users.begin(), out.users.end());
     std::sort(out.groups.begin(), out.groups.end());
-    out.has_default = ::fgetxattr(directory, default_attribute, nullptr, 0) > 0;
     return out;
 }
 

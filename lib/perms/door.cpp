@@ -320,8 +320,9 @@ Result<> Door::shut_out(const GuestList& guests)
     if (::fstat(door_.get(), &status) < 0)
         return fail_errno(errno, "cannot look at the door " + path_);
     auto acl = read_acl(door_.get(), path_);
-    // What was never set by us goes as a whole.
-    if (!acl || !acl->other.empty() || (status.st_mode & 07) != 0)
+    // What apply() never sets goes as a whole, as does an open door.
+    bool has_acl = acl && !(acl->users.empty() && acl->groups.empty());
+    if (!acl || !acl->other.empty() || (status.st_mode & (has_acl ? 07 : 077)) != 0)
         return set_mode_only(door_.get(), path_, 0700);
     auto users = on_both(acl->users, guests.users);
     auto groups = on_both(acl->groups, guests.groups);

@@ -120,13 +120,14 @@ std::vector<std::string> Door::check(const GuestList& guests) const
 {
     std::vector<std::string> wrong;
     auto way = open_door_dir(dir_.path);
-    struct stat status;
     if (!way)
         wrong.push_back(way.error().message);
-    if (::fstatat(dir_.fd.get(), name_.text().c_str(), &status, AT_SYMLINK_NOFOLLOW)
-        < 0)
+    int dir = way ? way->fd.get() : dir_.fd.get();
+    auto name = name_.text();
+    struct stat status;
+    if (::fstatat(dir, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) < 0)
         wrong.push_back(fmt::format("{}: {}", path_, strerror(errno)));
-    else if (!in_place())
+    else if (!leads_to(dir, name.c_str(), door_.get()))
         wrong.push_back(fmt::format("{} is {}, not this rank's door", path_,
                                     S_ISLNK(status.st_mode) ? "a symbolic link"
                                                             : "something else"));

@@ -69,13 +69,15 @@ TEST_CASE("what somebody else set by hand is seen, and goes")
     TemporaryDirectory directory;
     auto fd = open_directory(directory.path());
     set_acl(directory.path(), ACL_TYPE_ACCESS,
-            "u::rwx,u:1001:r-x,u:1002:--x,g:2001:-w-,g::r-x,m::rwx,o::r-x");
+            "u::rwx,u:1001:r-x,u:1002:--x,g:2001:-w-,g::--x,m::rwx,o::r-x");
     set_acl(directory.path(), ACL_TYPE_DEFAULT,
             "u::rwx,u:1003:rwx,g::---,m::rwx,o::---");
     auto acl = read_acl(fd.get(), "DIR");
     REQUIRE(acl);
     CHECK(acl->users == std::vector<uid_t>{1002});
-    CHECK(acl->other == std::vector<std::string>{"user 1001: r-x", "group 2001: -w-"});
+    CHECK(acl->other
+          == std::vector<std::string>{"user 1001: r-x", "the owning group: --x",
+                                      "group 2001: -w-"});
     CHECK(acl->has_default);
 
     SECTION("with an ACL of ours")

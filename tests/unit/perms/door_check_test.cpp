@@ -85,6 +85,13 @@ TEST_CASE("what is wrong with a door is found and repaired")
                          "the ACL of DOOR lets in group 2002, not on the list",
                          "the ACL of DOOR has user 1001: rwx"});
     }
+    SECTION("the owning group in the ACL, which the mode does not show")
+    {
+        set_acl(path, "u::rwx,u:1001:--x,u:1002:--x,g::--x,g:2001:--x,m::--x,o::---");
+        CHECK(mode_of(path) == 0710);
+        CHECK(found_and_repaired(door, list)
+              == Strings{"the ACL of DOOR has the owning group: --x"});
+    }
     SECTION("a default ACL")
     {
         acl_t acl = ::acl_from_text("u::rwx,g::---,o::---");
@@ -167,6 +174,17 @@ TEST_CASE("what only a person can put right is said")
         CHECK(door.check(list)
               == Strings{path + " is something else, not this rank's door"});
         CHECK_FALSE(door.repair(list));
+    }
+    SECTION("another door directory in the place of its own")
+    {
+        auto inner = top / "inner";
+        REQUIRE(::mkdir(inner.c_str(), 0755) == 0);
+        auto inner_door = door_in(inner, list);
+        REQUIRE(::rename(inner.c_str(), moved.c_str()) == 0);
+        REQUIRE(::mkdir(inner.c_str(), 0755) == 0);
+        CHECK(inner_door.check(list)
+              == Strings{inner + "/dat-fAbC.0: No such file or directory"});
+        CHECK_FALSE(inner_door.repair(list));
     }
     SECTION("a door that is gone")
     {

@@ -307,6 +307,17 @@ TEST_CASE("who is off the list is out before grants change, who is new in after"
         CHECK_FALSE(door.apply(guests(3, {1001})));
         CHECK(mode_of(door.path()) == 0700);
     }
+    SECTION("from a mode that was set by hand")
+    {
+        for (mode_t mode : {0750, 0705}) {
+            REQUIRE(::rmdir(obstacle.c_str()) == 0);
+            REQUIRE(door.apply(guests(2, {})));
+            REQUIRE(::mkdir(obstacle.c_str(), 0700) == 0);
+            REQUIRE(::chmod(door.path().c_str(), mode) == 0);
+            CHECK_FALSE(door.apply(guests(3, {1001})));
+            CHECK(mode_of(door.path()) == 0700);
+        }
+    }
     SECTION("to open")
     {
         CHECK_FALSE(door.apply(guests(3, {}, {}, true)));
