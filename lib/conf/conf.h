@@ -44,7 +44,7 @@ struct Inherit {
 
 struct Inputs {
     // The template. Empty, or a path where there is no file: the copy in the program.
-    std::string template_path;
+    std::string template_path; // default: DATADIR/flux-dat/multiuser.toml
 
     // The parent's configuration as `config.get` answers, an empty object if none, and
     // how to call the parent in messages: "parent instance (local:///run/flux/local)".

@@ -42,11 +42,12 @@ struct Scratch {
     }
 };
 
-// No parent, no site, and a bundled IMP (a program that is there on every machine) that
-// counts as fit.
+// No installed template, no parent, no site, and a bundled IMP (a program that is there
+// on every machine) that counts as fit.
 inline fluxdat::conf::Inputs plain_inputs(const Scratch& scratch)
 {
     fluxdat::conf::Inputs inputs;
+    inputs.template_path.clear(); // the copy in the program
     inputs.bundled_imp = "/bin/true";
     inputs.probe_imp = [](const std::string&) { return fluxdat::Result<>{}; };
     inputs.site_directory = scratch / "conf.d";
