@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/command.h"
+#include "lib/say.h"
 
 #include <array>
 #include <charconv>
@@ -28,16 +29,30 @@ std::optional<Id> number(const std::string& text)
 
 } // namespace
 
+std::string harmless(std::string text)
+{
+    for (std::size_t i = 0; i < text.size(); i++) {
+        auto c = static_cast<unsigned char>(text[i]);
+        bool c1 = c == 0xc2 && i + 1 < text.size()
+                  && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+        if (c1)
+            text.erase(i, 1);
+        if (c < 0x20 || c == 0x7f || c1)
+            text[i] = '?';
+    }
+    return text;
+}
+
 int Common::report(const Error& error) const
 {
-    fmt::print(stderr, "flux-dat {}: {}\n", command, error.message);
+    say(stderr, "flux-dat {}: {}\n", command, harmless(error.message));
     return static_cast<int>(error.exit);
 }
 
 void Common::note(const std::string& text) const
 {
     if (!quiet)
-        fmt::print(stderr, "flux-dat {}: {}\n", command, text);
+        say(stderr, "flux-dat {}: {}\n", command, harmless(text));
 }
 
 void Common::warn(const std::string& text) const
@@ -79,7 +94,7 @@ connect_parent(flux::Loop& loop, flux::Interrupt* interrupt)
 
 void print_json(const Json& json)
 {
-    fmt::print("{}\n", flux::dump_json(json));
+    say(stdout, "{}\n", flux::dump_json(json));
 }
 
 int finish(const Common& common, int status)

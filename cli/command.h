@@ -49,6 +49,10 @@ void add_dat_option(CLI::App& command, std::optional<std::string>& selector);
 flux::Task<Result<std::unique_ptr<flux::Connection>>>
 connect_parent(flux::Loop& loop, flux::Interrupt* interrupt = nullptr);
 
+// Text in which nothing drives a terminal: control characters, C0 and C1, become "?".
+// Names, notes and node lists come from other people's jobs.
+std::string harmless(std::string text);
+
 // One line of JSON on stdout.
 void print_json(const Json& json);
 // What was printed has reached stdout: exit status `status`, or 1 with an error.

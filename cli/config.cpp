@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/configuration.h"
 #include "lib/dat/start.h"
+#include "lib/say.h"
 
 namespace fluxdat::cli {
 
@@ -71,7 +72,7 @@ struct Config {
                         {"config", composed->json()},
                         {"explained", composed->explained()}});
         else
-            fmt::print("{}", composed->toml());
+            say(stdout, "{}", composed->toml());
         // Printed first: whoever is told what is wrong wants to see it.
         auto sound = conf::lint(*composed);
         int status = sound ? 0 : common.report(sound.error());

@@ -10,10 +10,13 @@
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
 #include "lib/sandbox/broker.h"
+#include "lib/say.h"
 #include "paths.h"
 
 #include <cstdio>
+#include <fcntl.h>
 #include <string_view>
+#include <unistd.h>
 
 namespace {
 
@@ -23,9 +26,19 @@ constexpr int exit_usage = static_cast<int>(Exit::usage);
 
 int misused(std::string_view command)
 {
-    fmt::print(stderr, "flux-dat {}: this command is for the job of a DAT only\n",
-               command);
+    say(stderr, "flux-dat {}: this command is for the job of a DAT only\n", command);
     return exit_usage;
+}
+
+// Whoever closed 0, 1 or 2 would have the next thing opened there written to, or read.
+void open_standard_descriptors()
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
 }
 
 // The hidden commands; nothing if this is none of them.
@@ -87,8 +100,7 @@ int run_command(int argc, char** argv)
         std::string command = "flux-dat";
         for (auto* sub : app.get_subcommands())
             command += " " + sub->get_name();
-        fmt::print(stderr, "{}: {} (see {} --help)\n", command, what_is_wrong(wrong),
-                   command);
+        say(stderr, "{}: {} (see {} --help)\n", command, what_is_wrong(wrong), command);
         return exit_usage;
     }
     return chosen();
@@ -98,6 +110,7 @@ int run_command(int argc, char** argv)
 
 int main(int argc, char** argv)
 {
+    open_standard_descriptors();
     // In the PATH of the sandbox's jobs this program is "flux".
     std::string_view name = argc > 0 ? argv[0] : "";
     name = name.substr(name.rfind('/') + 1);

@@ -4,6 +4,7 @@
 #include "lib/dat/run.h"
 #include "cli/command.h"
 #include "lib/flux/fsd.h"
+#include "lib/say.h"
 
 #include <array>
 #include <cstdio>
@@ -50,7 +51,7 @@ private:
                            const std::string& line)
     {
         auto* file = stream == "stderr" ? stderr : stdout;
-        fmt::print(file, "{}: {}", rank, line);
+        say(file, "{}: {}", rank, line);
         std::fflush(file);
     }
 

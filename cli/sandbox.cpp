@@ -6,6 +6,7 @@
 #include "lib/sandbox/config.h"
 #include "lib/sandbox/resources.h"
 #include "lib/sandbox/session.h"
+#include "lib/say.h"
 
 #include <filesystem>
 
@@ -125,8 +126,8 @@ struct Sandbox {
         if (common.json)
             print_json(describe(*session));
         else
-            fmt::print("export FLUX_URI={}\nexport FLUX_URI_RESOLVE_LOCAL=t\n",
-                       session->uri);
+            say(stdout, "export FLUX_URI={}\nexport FLUX_URI_RESOLVE_LOCAL=t\n",
+                session->uri);
         return finish(common, 0);
     }
 };

@@ -8,6 +8,7 @@
 #include "lib/flux/constraint.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
+#include "lib/say.h"
 
 #include <cstdio>
 #include <ctime>
@@ -255,8 +256,13 @@ struct Start {
                         {"uri", started->uri},
                         {"already", started->already}});
         else
-            fmt::print("{}\n", flux::format_jobid(started->id));
-        return finish(common, 0);
+            say(stdout, "{}\n", flux::format_jobid(started->id));
+        if (int status = finish(common, 0); status != 0) {
+            common.note(fmt::format("the DAT \"{}\" is there all the same: {}",
+                                    started->name, flux::format_jobid(started->id)));
+            return status;
+        }
+        return 0;
     }
 };
 

@@ -5,6 +5,7 @@
 #include "lib/dat/ask.h"
 #include "lib/dat/ranks.h"
 #include "lib/flux/fsd.h"
+#include "lib/say.h"
 
 #include <algorithm>
 #include <array>
@@ -37,7 +38,7 @@ void print_table(const std::vector<Row>& rows)
             if (i + 1 < row.size())
                 line.append(widths[i] - width(row[i]) + 2, ' ');
         }
-        fmt::print("{}\n", line);
+        say(stdout, "{}\n", harmless(std::move(line)));
     }
 }
 
@@ -64,6 +65,23 @@ std::string join(const std::vector<std::string>& words)
     for (auto& word : words)
         out += (out.empty() ? "" : ", ") + word;
     return out;
+}
+
+// A directory server may take its time for each: names for the first ones only.
+template <class Id>
+std::vector<std::string> names_of(const std::vector<Id>& ids,
+                                  std::string (*name_of)(Id))
+{
+    constexpr std::size_t names_max = 100;
+    std::vector<std::string> names;
+    for (auto id : ids) {
+        if (names.size() == names_max) {
+            names.push_back(fmt::format("and {} more", ids.size() - names_max));
+            break;
+        }
+        names.push_back(name_of(id));
+    }
+    return names;
 }
 
 std::string or_dash(std::string text)
@@ -154,12 +172,9 @@ struct Status {
     {
         auto& job = dat.job;
         std::vector<std::string> users, groups, managers;
-        for (auto uid : dat.record.guests.users)
-            users.push_back(user_name(uid));
-        for (auto gid : dat.record.guests.groups)
-            groups.push_back(group_name(gid));
-        for (auto uid : dat.record.managers)
-            managers.push_back(user_name(uid));
+        users = names_of(dat.record.guests.users, user_name);
+        groups = names_of(dat.record.guests.groups, group_name);
+        managers = names_of(dat.record.managers, user_name);
 
         std::vector<Row> rows{
             {"name", dat.record.name},

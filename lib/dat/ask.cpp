@@ -20,8 +20,11 @@ flux::Task<Result<Json>> ask_supervisor(flux::Loop& loop, flux::Connection& pare
     flux::InterruptSources sources(
         loop, limit, answer_time_max,
         Error{fmt::format("no answer within {} s", answer_time_max), ETIMEDOUT});
-    co_return co_await parent.rpc(dat.record.service_name + "." + method,
-                                  std::move(payload), dat.record.service_rank, &limit);
+    // Not the name that the record gives: whoever wrote the record may have written
+    // any, and the question is asked with the caller's rights.
+    auto service = service_name(dat.job.userid, dat.job.id);
+    co_return co_await parent.rpc(service + "." + method, std::move(payload),
+                                  dat.record.service_rank, &limit);
 }
 
 } // namespace fluxdat::dat

@@ -2,8 +2,10 @@
 #include "lib/dat/find.h"
 
 #include "lib/dat/jobspec.h"
+#include "lib/flux/text.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 namespace fluxdat::dat {
 
@@ -78,35 +80,34 @@ flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent)
 }
 
 Result<Dat> select_dat(std::vector<Dat> dats,
-                       const std::optional<std::string>& selector)
+                       const std::optional<std::string>& selector, uid_t caller)
 {
-    if (!selector) {
-        if (dats.empty())
-            return fail(Exit::no_such_dat, "there is no DAT here; flux-dat start makes "
-                                           "one");
-        if (dats.size() > 1)
-            return fail(Exit::several_match,
-                        "there are {} DATs: say which with --dat: {}", dats.size(),
-                        list_for_people(dats));
-        return std::move(dats.front());
+    std::vector<Dat> matching = dats;
+    if (selector) {
+        auto id = flux::parse_jobid(*selector);
+        std::erase_if(matching, [&](const Dat& dat) {
+            return dat.record.name != *selector && !(id && dat.job.id == *id);
+        });
     }
-    auto id = flux::parse_jobid(*selector);
-    std::vector<Dat> matching;
-    for (auto& dat : dats)
-        if (dat.record.name == *selector || (id && dat.job.id == *id))
-            matching.push_back(dat);
-    if (matching.empty()) {
-        if (dats.empty())
-            return fail(Exit::no_such_dat, "there is no DAT \"{}\", nor any other",
-                        *selector);
-        return fail(Exit::no_such_dat, "there is no DAT \"{}\"; there is: {}",
-                    *selector, list_for_people(dats));
+    if (matching.size() > 1) {
+        auto own = matching;
+        std::erase_if(own, [&](const Dat& dat) { return dat.job.userid != caller; });
+        if (own.size() == 1)
+            matching = std::move(own);
     }
-    if (matching.size() > 1)
-        return fail(Exit::several_match,
-                    "\"{}\" means {} DATs: say which by its job id: {}", *selector,
-                    matching.size(), list_for_people(matching));
-    return std::move(matching.front());
+    if (matching.size() == 1)
+        return std::move(matching.front());
+    if (dats.empty())
+        return fail(Exit::no_such_dat,
+                    "there is no DAT here; flux-dat start makes one");
+    if (matching.empty())
+        return fail(Exit::no_such_dat, "there is no DAT {}; there is: {}",
+                    flux::in_quotes(*selector), list_for_people(dats));
+    if (!selector)
+        return fail(Exit::several_match, "there are {} DATs: say which with --dat: {}",
+                    dats.size(), list_for_people(dats));
+    return fail(Exit::several_match, "{} means {} DATs: say which by its job id: {}",
+                flux::in_quotes(*selector), matching.size(), list_for_people(matching));
 }
 
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
@@ -115,7 +116,7 @@ flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
     auto dats = co_await list_dats(parent);
     if (!dats)
         co_return std::unexpected(std::move(dats.error()));
-    co_return select_dat(std::move(*dats), selector);
+    co_return select_dat(std::move(*dats), selector, geteuid());
 }
 
 flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,

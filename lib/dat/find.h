@@ -34,9 +34,10 @@ flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent);
 
 // Picks the one that `selector` names, by name or by job id; without a selector, the
 // only one. exit 3 when there is none, exit 4 when several match; both list what there
-// is. A name goes before a job id that reads the same, unless both match.
+// is. Anybody may put a record of any name on a job of theirs: so among several that
+// match, one of the caller's own is meant.
 Result<Dat> select_dat(std::vector<Dat> dats,
-                       const std::optional<std::string>& selector);
+                       const std::optional<std::string>& selector, uid_t caller);
 
 // list_dats() and select_dat().
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,

@@ -6,6 +6,7 @@
 #include "lib/perms/door.h"
 #include "lib/perms/sweep.h"
 #include "lib/perms/watcher.h"
+#include "lib/say.h"
 
 #include <array>
 #include <charconv>
@@ -64,11 +65,11 @@ Result<perms::Door> make_door(const Place& place, const DatFile& file)
     // What is left of DATs that are gone takes no part in this one: a failure to clean
     // up is told, and no reason to stop.
     if (auto swept = perms::sweep(*dir); !swept)
-        fmt::print(stderr, "flux-dat launch: warning: {}\n", swept.error().message);
+        say(stderr, "flux-dat launch: warning: {}\n", swept.error().message);
     else
         for (auto& failure : swept->failed)
-            fmt::print(stderr, "flux-dat launch: warning: {}: {}\n", failure.path,
-                       failure.reason);
+            say(stderr, "flux-dat launch: warning: {}: {}\n", failure.path,
+                failure.reason);
     return perms::Door::create(*dir, {flux::format_jobid_ascii(place.job), place.rank},
                                file.record.guests);
 }
@@ -105,16 +106,15 @@ void report(const Result<Place>& place, const std::string& message)
     auto note = place
                     ? fmt::format("{} (rank {}): {}", host_name(), place->rank, message)
                     : fmt::format("{}: {}", host_name(), message);
-    fmt::print(stderr, "flux-dat launch: {}\n", note);
+    say(stderr, "flux-dat launch: {}\n", note);
     std::fflush(stderr);
     if (!place)
         return;
     flux::Loop loop;
     auto raised = loop.run(raise_fatal(loop, place->job, note));
     if (!raised)
-        fmt::print(stderr,
-                   "flux-dat launch: cannot raise an exception on the job: {}\n",
-                   raised.error().message);
+        say(stderr, "flux-dat launch: cannot raise an exception on the job: {}\n",
+            raised.error().message);
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include "lib/dat/program.h"
 #include "lib/dat/record.h"
 #include "lib/perms/door.h"
+#include "lib/say.h"
 
 #include <cstdio>
 #include <sys/wait.h>
@@ -106,7 +107,7 @@ flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist 
 int check_door(const std::string& path, const std::string& guests)
 {
     auto wrong = [](const std::string& line) {
-        fmt::print("{}\n", line);
+        say(stdout, "{}\n", line);
         return 1;
     };
     auto json = flux::parse_json(guests);
@@ -122,7 +123,7 @@ int check_door(const std::string& path, const std::string& guests)
         return wrong(door.error().message);
     auto lines = door->check(list->guests);
     for (auto& line : lines)
-        fmt::print("{}\n", line);
+        say(stdout, "{}\n", line);
     return lines.empty() ? 0 : 1;
 }
 

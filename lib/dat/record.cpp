@@ -2,6 +2,7 @@
 #include "lib/dat/record.h"
 
 #include "lib/flux/jobid.h"
+#include "lib/flux/message.h"
 
 #include <cctype>
 #include <limits>
@@ -32,7 +33,7 @@ Result<std::vector<Id>> ids_at(const Json& json, const char* key)
     auto found = json.find(key);
     if (found == json.end())
         return ids;
-    if (!found->is_array())
+    if (!found->is_array() || found->size() > perms::guests_max)
         return bad_key(key, "list of ids");
     for (auto& id : *found) {
         if (!id.is_number_unsigned()
@@ -93,6 +94,8 @@ Result<Record> record_from_json(const Json& json)
     if (name == json.end() || !name->is_string())
         return bad_key("name", "string");
     record.name = name->get<std::string>();
+    if (!check_name(record.name))
+        return bad_key("name", "name of a DAT");
 
     auto state = json.find("state");
     if (state == json.end() || !state->is_string())
@@ -139,7 +142,8 @@ Result<Record> record_from_json(const Json& json)
         auto rank = service->find("rank");
         if (service_name == service->end() || !service_name->is_string())
             return bad_key("service.name", "string");
-        if (rank == service->end() || !rank->is_number_unsigned())
+        if (rank == service->end() || !rank->is_number_unsigned()
+            || rank->get<std::uint64_t>() >= flux::nodeid_any)
             return bad_key("service.rank", "rank");
         record.service_name = service_name->get<std::string>();
         record.service_rank = rank->get<std::uint32_t>();

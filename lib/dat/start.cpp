@@ -89,9 +89,12 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
     auto cancelled =
         co_await flux::raise(parent, id, "cancel", 0, "flux-dat start: " + why.message);
     // A job that has ended already refuses to be cancelled; the eventlog tells.
+    // A second signal (timeout(1) sends one to the child, then one to its group) does
+    // not cut this short: then the job would be left behind.
     flux::Interrupt limit;
     flux::InterruptSources sources(loop, limit, undo_time_max,
-                                   Error{"it did not end in time", ETIMEDOUT});
+                                   Error{"it did not end in time", ETIMEDOUT},
+                                   flux::InterruptSources::Signals::ignore);
     auto ended = co_await wait_for_clean(parent, id, limit);
     if (!ended)
         co_return unfinished(cancelled ? ended.error().message

@@ -6,6 +6,7 @@
 #include "lib/dat/ranks.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/services.h"
+#include "lib/say.h"
 
 #include <algorithm>
 #include <csignal>
@@ -28,7 +29,7 @@ constexpr double reconnect_delay_max = 10;
 // What is said on the broker's stderr, which is the output of the DAT's job.
 void log_error(const Error& error)
 {
-    fmt::print(stderr, "flux-dat supervise: {}\n", error.message);
+    say(stderr, "flux-dat supervise: {}\n", error.message);
     std::fflush(stderr);
 }
 
@@ -353,7 +354,7 @@ void pass_on(int signum)
 int supervise_worker(const std::string& dat_file)
 {
     // The outer process is nothing without this one, and this one nothing without it.
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     auto file = read_dat_file(dat_file);
     if (!file) {
         log_error(file.error());
@@ -389,8 +390,7 @@ int supervise(const std::string& program, const std::string& dat_file)
             kill(pid, SIGTERM);
         int status = -1;
         if (pid < 0)
-            fmt::print(stderr, "flux-dat supervise: cannot fork: {}\n",
-                       std::strerror(errno));
+            say(stderr, "flux-dat supervise: cannot fork: {}\n", std::strerror(errno));
         else
             while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
             }
@@ -399,10 +399,10 @@ int supervise(const std::string& program, const std::string& dat_file)
             return 0;
         if (ending_signal)
             break;
-        fmt::print(stderr, "flux-dat supervise: the worker ended ({}); again in {} s\n",
-                   WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                       : fmt::format("status {}", WEXITSTATUS(status)),
-                   delay);
+        say(stderr, "flux-dat supervise: the worker ended ({}); again in {} s\n",
+            WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                                : fmt::format("status {}", WEXITSTATUS(status)),
+            delay);
         std::fflush(stderr);
         usleep(static_cast<useconds_t>(delay * 1e6));
         delay = std::min(delay * 2, restart_delay_max);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 
 namespace fluxdat::flux {
 
@@ -35,8 +37,13 @@ InterruptScope::~InterruptScope()
 
 Loop::Loop()
 {
-    if (uv_loop_init(&uv_) != 0)
-        std::terminate(); // out of memory or file descriptors before anything began
+    // Out of memory or file descriptors before anything began: there is no command
+    // that could do without.
+    if (int status = uv_loop_init(&uv_); status != 0) {
+        std::fprintf(stderr, "flux-dat: cannot set up the event loop: %s\n",
+                     uv_strerror(status));
+        std::_Exit(1);
+    }
 }
 
 Loop::~Loop()
@@ -88,17 +95,20 @@ struct InterruptSources::State {
     Interrupt* interrupt;
     Error timeout_error;
     int signal = 0;
+    bool ignore_signals = false;
     int open_handles = 0;
     std::array<uv_signal_t, signals.size()> handlers;
     uv_timer_t timer;
 };
 
 InterruptSources::InterruptSources(Loop& loop, Interrupt& interrupt,
-                                   double timeout_seconds, Error timeout_error)
+                                   double timeout_seconds, Error timeout_error,
+                                   Signals signals)
     : state_(new State)
 {
     state_->interrupt = &interrupt;
     state_->timeout_error = std::move(timeout_error);
+    state_->ignore_signals = signals == Signals::ignore;
     for (std::size_t i = 0; i < State::signals.size(); i++) {
         auto& handler = state_->handlers[i];
         uv_signal_init(loop.uv(), &handler);
@@ -109,6 +119,8 @@ InterruptSources::InterruptSources(Loop& loop, Interrupt& interrupt,
             [](uv_signal_t* uv, int signum) {
                 auto* state = static_cast<State*>(uv->data);
                 state->signal = signum;
+                if (state->ignore_signals)
+                    return;
                 state->interrupt->raise(
                     Error{fmt::format("interrupted by {}",
                                       sigabbrev_np(signum)

@@ -90,12 +90,14 @@ private:
 };
 
 // Raises an interrupt when one of SIGINT, SIGTERM, SIGHUP arrives, or when `timeout`
-// seconds (if positive) have passed. The messages name the signal or the option.
+// seconds (if positive) have passed. The messages name the signal or the option. With
+// Signals::ignore, only time does; signals then neither end the wait nor the process.
 class InterruptSources
 {
 public:
+    enum class Signals { raise, ignore };
     InterruptSources(Loop& loop, Interrupt& interrupt, double timeout_seconds = 0,
-                     Error timeout_error = {});
+                     Error timeout_error = {}, Signals signals = Signals::raise);
     ~InterruptSources();
     InterruptSources(const InterruptSources&) = delete;
     InterruptSources& operator=(const InterruptSources&) = delete;

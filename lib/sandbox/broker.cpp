@@ -8,6 +8,7 @@
 #include "lib/sandbox/config.h"
 #include "lib/sandbox/instance.h"
 #include "lib/sandbox/rundir.h"
+#include "lib/say.h"
 
 #include <array>
 #include <csignal>
@@ -34,7 +35,7 @@ std::string variable_or_empty(const char* name)
 
 int complain(const std::string& message)
 {
-    fmt::print(stderr, "flux-broker: {}\n", message);
+    say(stderr, "flux-broker: {}\n", message);
     return 1;
 }
 
@@ -168,7 +169,7 @@ void log_error(const std::string& message)
     gmtime_r(&seconds, &utc);
     char text[64];
     strftime(text, sizeof(text), "%b %d %H:%M:%S", &utc);
-    fmt::print(stderr, "{}.{:06} UTC {} broker.err[0]: {}\n", text,
+    say(stderr, "{}.{:06} UTC {} broker.err[0]: {}\n", text,
                static_cast<long>((now - static_cast<double>(seconds)) * 1e6),
                1900 + utc.tm_year, message);
 }
@@ -453,7 +454,7 @@ int exec_real_flux(char** argv)
             break;
         rest.remove_prefix(colon + 1);
     }
-    fmt::print(stderr, "flux: Flux is not installed here: of its commands, the sandbox "
+    say(stderr, "flux: Flux is not installed here: of its commands, the sandbox "
                        "has only \"flux broker\" and \"flux dat\"\n");
     return 127;
 }
@@ -462,7 +463,7 @@ int exec_real_flux(char** argv)
 
 int imp_main()
 {
-    fmt::print(stderr,
+    say(stderr,
                "flux-imp: the sandbox has no IMP: it runs its owner's jobs only; "
                "name an IMP with exec.imp to run guests' jobs\n");
     return 1;

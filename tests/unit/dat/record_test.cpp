@@ -49,6 +49,10 @@ TEST_CASE("What is no record is refused, with the key")
     CHECK_THAT(error_with("version", 2), Contains("version"));
     CHECK_THAT(error_with("version", "1"), Contains("version"));
     CHECK_THAT(error_with("name", 7), Contains("\"name\""));
+    CHECK_THAT(error_with("name", "a\x1b[31m"), Contains("\"name\""));
+    CHECK_THAT(error_with("users", std::vector<int>(8001, 5)), Contains("\"users\""));
+    CHECK_THAT(error_with("service", {{"name", "x"}, {"rank", 4294967297}}),
+               Contains("\"service.rank\""));
     CHECK_THAT(error_with("state", "lost"), Contains("\"state\""));
     CHECK_THAT(error_with("state", 1), Contains("\"state\""));
     CHECK_THAT(error_with("open", "yes"), Contains("\"open\""));
