@@ -80,7 +80,8 @@ int run_command(int argc, char** argv)
     cli::add_sandbox(app, chosen);
     // CLI11 would only say that some command is missing.
     if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) {
-        fmt::print(stderr, "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
+        fmt::print(stderr,
+                   "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
                    argv[1]);
         return exit_usage;
     }
