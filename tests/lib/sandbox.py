@@ -192,16 +192,16 @@ class SandboxTest(unittest.TestCase):
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="s-"))
         self.addCleanup(shutil.rmtree, self.place)
         self.place.chmod(0o755)
-        self.state, self.doors = self.place / "state", self.place / "doors"
-        for directory in (self.state, self.doors):
+        self.home, self.doors = self.place / "home", self.place / "doors"
+        for directory in (self.home, self.doors):
             directory.mkdir(mode=0o755)
             if ROOT:
                 shutil.chown(directory, OWNER)
         self.env = {
             "PATH": f"{self.installed.directory}:/usr/bin:/bin:/usr/sbin:/sbin",
-            "HOME": str(self.place),
+            "HOME": str(self.home),
             "LC_ALL": "C.UTF-8",
-            "FLUX_DAT_SANDBOX_DIR": str(self.state),
+            "FLUX_DAT_SANDBOX_DIR": str(self.home / "sandbox"),
         }
         self.env.update(
             (name, value)
@@ -231,7 +231,7 @@ class SandboxTest(unittest.TestCase):
             self.dat("sandbox", "down").succeeded()
         self.assert_no_process(set())
         self.assertEqual(self.files_in(self.doors), [])
-        self.assertEqual(self.files_in(self.state), [])
+        self.assertEqual(self.files_in(self.home), [])
 
     # Commands
 
