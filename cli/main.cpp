@@ -15,6 +15,7 @@
 
 #include <cstdio>
 #include <fcntl.h>
+#include <iostream>
 #include <string_view>
 #include <unistd.h>
 
@@ -81,7 +82,6 @@ int run_command(int argc, char** argv)
                  "as one job.",
                  "flux-dat");
     app.set_version_flag("--version", "flux-dat " FLUX_DAT_VERSION);
-    app.set_help_all_flag("--help-all", "Print the help of all commands");
     app.require_subcommand(1);
     app.footer("Each command explains itself with --help. See flux-dat(1).");
     cli::Chosen chosen;
@@ -91,11 +91,19 @@ int run_command(int argc, char** argv)
     cli::add_config(app, chosen);
     cli::add_run(app, chosen);
     cli::add_sandbox(app, chosen);
+    // CLI11 would only say that some command is missing.
+    if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) {
+        fmt::print(stderr,
+                   "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
+                   argv[1]);
+        return exit_usage;
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::Success& asked) { // --help, --version
         app.exit(asked);
-        return std::fflush(stdout) == 0 ? 0 : 1;
+        bool written = std::cout.good() && std::fflush(stdout) == 0;
+        return written && !std::ferror(stdout) ? 0 : 1;
     } catch (const CLI::ParseError& wrong) {
         std::string command = "flux-dat";
         for (auto* sub : app.get_subcommands())

@@ -96,16 +96,20 @@ struct Run {
         return dat::command_jobspec(submission, shape, command);
     }
 
-    // With --dat (or FLUX_DAT) the DAT's own socket, looked up in the parent; else
-    // FLUX_URI names the DAT itself.
+    // The DAT's own socket, looked up in the parent. Inside a DAT (flux proxy),
+    // FLUX_URI is the DAT itself, and there is no other to look up.
     flux::Task<Result<std::unique_ptr<flux::Connection>>> connect(flux::Loop& loop)
     {
         auto parent = co_await connect_parent(loop);
-        if (!parent || !selector)
+        if (!parent)
             co_return parent;
         auto dat = co_await dat::find_dat(**parent, selector);
-        if (!dat)
+        if (!dat) {
+            bool none = !selector && dat.error().exit == Exit::no_such_dat;
+            if (none && co_await flux::attribute(**parent, "jobid"))
+                co_return parent;
             co_return std::unexpected(dat.error());
+        }
         auto uri = dat->uri();
         if (dat->phase() == "pending" || uri.empty())
             co_return fail("the DAT \"{}\" is {}: it takes no jobs yet",

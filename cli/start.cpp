@@ -197,6 +197,8 @@ struct Start {
                 return std::unexpected(value.error());
             options.urgency = *value;
         }
+        if (door_dir && !door_dir->starts_with('/'))
+            return fail(Exit::usage, "--door-dir {}: not an absolute path", *door_dir);
         options.door_dir = door_dir;
         options.program = dat::program_path();
         options.unique_name = name.has_value();

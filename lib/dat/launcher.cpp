@@ -10,6 +10,7 @@
 
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/stat.h>
@@ -117,6 +118,25 @@ void report(const Result<Place>& place, const std::string& message)
             raised.error().message);
 }
 
+// Holds back the signals that end a job, for as long as a door has no watcher yet: else
+// it would be left behind. (SIGKILL cannot be held back: what it leaves is swept.)
+class HeldSignals
+{
+public:
+    HeldSignals()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, &before_);
+    }
+    ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+    HeldSignals(const HeldSignals&) = delete;
+    HeldSignals& operator=(const HeldSignals&) = delete;
+
+private:
+    sigset_t before_;
+};
+
 } // namespace
 
 int launch(const std::string& dat_file, std::vector<std::string> command)
@@ -131,9 +151,12 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     auto file = read_dat_file(dat_file);
     if (!file)
         return give_up(file.error());
+    std::optional<HeldSignals> held(std::in_place);
     auto door = make_door(*place, *file);
-    if (!door)
+    if (!door) {
+        held.reset();
         return give_up(door.error());
+    }
     set_environment(*door);
 
     constexpr std::string_view placeholder = "@DOOR@";
@@ -146,6 +169,7 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     argv.push_back(nullptr);
 
     auto watched = perms::spawn_watcher(std::move(*door), getpid());
+    held.reset();
     if (!watched)
         return give_up(watched.error());
     execvp(argv[0], argv.data());

@@ -18,7 +18,8 @@ import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = TOP / "build" / "cli" / "flux-dat"
+BUILD = pathlib.Path(os.environ.get("FLUX_DAT_TEST_BUILD", TOP / "build"))
+PROGRAM = BUILD / "cli" / "flux-dat"
 # Root runs everything as an account that every Debian has.
 USER = "daemon" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
 PATIENCE = 180.0  # seconds until something that does not come is given up

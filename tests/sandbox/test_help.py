@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""What the program says of itself, and whether manual page and completion say the same."""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+from tests.lib.sandbox import BUILD, PROGRAM, TOP
+
+COMMANDS = ("start", "status", "stop", "config", "run", "sandbox")
+OF_ALL = {"--help", "--json", "--quiet", "--verbose"}
+
+
+def flux_dat(*words, program=PROGRAM, **options):
+    return subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, **options
+    )
+
+
+def options_in_help(*command):
+    """The long options in a command's help."""
+    ran = flux_dat(*command, "--help")
+    assert ran.returncode == 0, ran
+    return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", ran.stdout, re.M)) | set(
+        re.findall(r"^ +--[a-z-]+,(--[a-z-]+)", ran.stdout, re.M)
+    )
+
+
+class Help(unittest.TestCase):
+    def test_version(self):
+        ran = flux_dat("--version")
+        self.assertEqual((ran.returncode, ran.stdout), (0, "flux-dat 0.1.0\n"))
+
+    def test_help_names_all_commands_and_no_hidden_ones(self):
+        ran = flux_dat("--help")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        for command in COMMANDS:
+            self.assertRegex(ran.stdout, rf"(?m)^  {command}\b")
+        self.assertNotIn("launch", ran.stdout)
+        self.assertNotIn("supervise", ran.stdout)
+
+    def test_each_command_has_help(self):
+        for command in COMMANDS:
+            for flag in ("--help", "-h"):
+                ran = flux_dat(command, flag)
+                self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+                self.assertIn("Usage: flux-dat " + command, ran.stdout)
+
+    def test_common_options(self):
+        for command in COMMANDS[:-1]:
+            self.assertLessEqual(OF_ALL, options_in_help(command), command)
+
+    def test_no_command_and_unknown_command(self):
+        ran = flux_dat()
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("flux-dat --help", ran.stderr)
+        ran = flux_dat("nosuch")
+        self.assertEqual(ran.returncode, 2)
+        self.assertIn("nosuch", ran.stderr)
+
+    def test_output_that_cannot_be_written(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            ran = subprocess.run(
+                [PROGRAM, "--version"], stdout=full, stderr=subprocess.PIPE, check=False
+            )
+        self.assertEqual(ran.returncode, 1)
+
+
+class Documented(unittest.TestCase):
+    def sections(self):
+        """{command: its part of the manual page}"""
+        page = (TOP / "man/flux-dat.1").read_text().replace("\\-", "-")
+        parts = re.split(r"^\.SS flux-dat (\w+)\n", page, flags=re.M)
+        return {name: text.split("\n.SH ")[0] for name, text in zip(parts[1::2], parts[2::2])}
+
+    def test_manual_page_has_the_options_of_the_help(self):
+        sections = self.sections()
+        for command in COMMANDS[:-1]:
+            with self.subTest(command=command):
+                documented = set(re.findall(r"^\.(?:TP|BR?|RB?).*?$", sections[command], re.M))
+                documented = set(re.findall(r"--[a-z][a-z-]*", "\n".join(documented)))
+                offered = options_in_help(command) - OF_ALL
+                self.assertLessEqual(offered, documented, "not in the manual page")
+
+    def test_completion_has_the_options_of_the_help(self):
+        for command in COMMANDS[:-1] + ("sandbox up",):
+            with self.subTest(command=command):
+                ran = subprocess.run(
+                    ["bash", "-c", f"source {TOP}/completions/flux-dat; "
+                     f"_flux_dat_options '{command}'"],
+                    capture_output=True, text=True, check=True,
+                )  # fmt: skip
+                self.assertEqual(set(ran.stdout.split()), options_in_help(*command.split()))
+
+
+class Installed(unittest.TestCase):
+    def test_what_is_installed(self):
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run(
+                ["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", directory],
+                check=True, capture_output=True,
+            )  # fmt: skip
+            prefix = pathlib.Path(directory) / "usr/local"
+            files = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
+            for name in (
+                "bin/flux-dat",
+                "share/man/man1/flux-dat.1",
+                "share/bash-completion/completions/flux-dat",
+            ):
+                self.assertIn(name, files)
+            for path in prefix.rglob("*"):
+                self.assertEqual(path.lstat().st_mode & 0o6000, 0, f"{path} is setuid")
+            ran = flux_dat("--version", program=prefix / "bin/flux-dat", env=dict(os.environ))
+            self.assertEqual(ran.returncode, 0, ran.stderr)

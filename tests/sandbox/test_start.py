@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""flux-dat start, where all goes well."""
+
+import pathlib
+import stat
+import subprocess
+
+from tests.lib import fluxwire
+from tests.lib.sandbox import GUEST, STRANGER, SandboxTest, eventually, needs_root
+
+
+def door_of(dat, rank=0):
+    """The directory of a rank's door."""
+    door = pathlib.Path(fluxwire.socket_path(dat["uri"])).parent
+    return door.with_name(door.name.rpartition(".")[0] + f".{rank}")
+
+
+class Start(SandboxTest):
+    def test_prints_the_job_id_alone_when_ready(self):
+        ran = self.dat(*self.start_arguments("-N2", "--name", "demo")).succeeded()
+        self.assertRegex(ran.out, r"\Aƒ[1-9A-HJ-NP-Za-km-z]+\n\Z")
+        [dat] = self.dats()
+        self.assertEqual(dat["id"], ran.out.strip())
+        self.assertEqual(dat["jobid"], fluxwire.parse_jobid(ran.out.strip()))
+        self.assertEqual((dat["name"], dat["state"], dat["nnodes"]), ("demo", "ready", 2))
+        self.assertEqual((dat["generation"], dat["applied"]), (1, 1))
+        self.dat("stop", "--now").succeeded()
+        self.assert_no_dat_left()
+
+    def test_json(self):
+        ran = self.dat(*self.start_arguments("-N2", "--name", "demo", "--json")).succeeded()
+        result = ran.json()
+        [dat] = self.dats()
+        self.assertEqual(
+            result,
+            {
+                "version": 1,
+                "id": dat["id"],
+                "jobid": dat["jobid"],
+                "name": "demo",
+                "state": "ready",
+                "nodes": dat["nodelist"],
+                "uri": dat["uri"],
+                "already": False,
+            },
+        )
+        self.assertEqual(ran.out.count("\n"), 1, "one line")
+
+    def test_quiet_says_nothing_on_stderr(self):
+        ran = self.dat(*self.start_arguments("--quiet")).succeeded()
+        self.assertEqual(ran.err, "")
+
+    def test_the_default_is_one_node_and_the_name_dat(self):
+        self.start()
+        [dat] = self.dats()
+        self.assertEqual((dat["name"], dat["nnodes"]), ("dat", 1))
+
+    def test_doors_are_right_on_all_ranks(self):
+        self.start("-N3", "--user", "games", "--group", "games")
+        [dat] = self.dats()
+        for rank in range(3):
+            door = door_of(dat, rank)
+            status = door.lstat()
+            self.assertTrue(stat.S_ISDIR(status.st_mode))
+            self.assertEqual(status.st_mode & 0o007, 0, "nothing for others")
+            self.assertEqual(
+                sorted(path.name for path in door.iterdir()), [".lock", "grants", "local"]
+            )
+            acl = subprocess.run(
+                ["getfacl", "-cpn", door], capture_output=True, text=True, check=True
+            ).stdout.split()
+            self.assertIn("user:5:--x", acl)
+            self.assertIn("group:60:--x", acl)
+            self.assertIn("other::---", acl)
+
+    def test_open_lets_everybody_in(self):
+        self.start("--open")
+        [dat] = self.dats()
+        self.assertTrue(dat["open"])
+        self.assertEqual(door_of(dat).stat().st_mode & 0o007, 0o001)
+
+    @needs_root
+    def test_guest_reaches_the_socket_and_a_stranger_does_not(self):
+        self.start("-N2", "--user", GUEST)
+        [dat] = self.dats()
+        for rank in range(2):
+            uri = f"local://{door_of(dat, rank)}/local"
+            guest = self.flux(GUEST, uri)
+            self.assertEqual(guest.rpc("attr.get", {"name": "rank"})["value"], str(rank))
+            self.assertEqual(guest.rpc("attr.get", {"name": "size"})["value"], "2")
+            with self.assertRaises(PermissionError):
+                self.flux(STRANGER, uri)
+            ran = self.dat("status", user=STRANGER, env={"FLUX_URI": uri}).ended(7)
+            self.assert_says(ran, ["permission denied", f"{door_of(dat, rank)}/local"])
+
+    def test_guests_by_name_and_number_in_lists_and_repeated(self):
+        self.start("--user", "games,2", "--user", "3", "--group", "games", "--manager", "games")
+        [dat] = self.dats()
+        self.assertEqual(sorted(dat["users"]), [2, 3, 5])
+        self.assertEqual((dat["groups"], dat["managers"]), ([60], [5]))
+
+    def test_no_wait_prints_the_id_at_once(self):
+        jobid = self.start("--no-wait", "--begin-time", "+1h")
+        [dat] = self.dats()
+        self.assertEqual((dat["id"], dat["state"]), (jobid, "pending"))
+        self.dat("stop", "--now").succeeded()
+        self.assert_no_dat_left()
+
+    def test_timeout_leaves_the_job(self):
+        ran = self.dat(*self.start_arguments("--begin-time", "+1h", "--timeout", "0.1s"))
+        ran.ended(5)
+        [dat] = self.dats()
+        self.assertEqual(dat["state"], "pending")
+        self.assert_says(ran, [dat["id"]])
+        self.dat("stop", "--now").succeeded()
+
+    def test_if_not_running_starts_once(self):
+        first = self.start("--name", "demo", "--if-not-running")
+        second = self.dat(
+            *self.start_arguments("--name", "demo", "--if-not-running", "--json")
+        ).succeeded()
+        self.assertEqual(second.json()["id"], first)
+        self.assertTrue(second.json()["already"])
+        self.assertEqual(len(self.dats()), 1)
+
+    def test_options_of_flux_alloc(self):
+        self.start(
+            "-N1", "-t", "90", "--requires", "rank:2", "--urgency", "20",
+            "-S", "user.note=hello", "-o", "verbose=2", "--job-name", "other",
+        )  # fmt: skip
+        [dat] = self.dats()
+        self.assertEqual((dat["ranks"], dat["duration"]), ("2", 5400))
+        self.assertEqual(dat["name"], "other")
+        jobspec = self.flux().rpc(
+            "job-info.lookup", {"id": dat["jobid"], "keys": ["jobspec"], "flags": 0}
+        )["jobspec"]
+        system = fluxwire.json.loads(jobspec)["attributes"]
+        self.assertEqual(system["user"]["note"], "hello")
+        options = system["system"]["shell"]["options"]
+        self.assertEqual(options["verbose"], 2)
+        self.assertEqual(options["exit-timeout"], "none")
+
+    def test_a_dat_in_a_dat(self):
+        self.start("-N2", "--name", "outer")
+        [outer] = self.dats()
+        inside = {"FLUX_URI": outer["uri"], "FLUX_URI_RESOLVE_LOCAL": "t"}
+        self.dat(*self.start_arguments("--name", "inner"), env=inside).succeeded()
+        [inner] = self.dats(env=inside)
+        self.assertEqual((inner["name"], inner["state"]), ("inner", "ready"))
+        self.dat("stop", "--now", env=inside).succeeded()
+        self.dat("stop", "--now").succeeded()
+        self.assert_no_dat_left()
+
+    def test_ends_when_its_time_is_over(self):
+        self.start("-t", "1.5s")
+        eventually(lambda: not self.dats(), "the DAT has ended")
+        self.assert_no_dat_left()
+
+
+class ManyRanks(SandboxTest):
+    size = 64
+
+    def test_all_doors_are_there(self):
+        self.start("-N64", "--user", "games")
+        [dat] = self.dats()
+        self.assertEqual(dat["nnodes"], 64)
+        doors = sorted(self.doors.iterdir())
+        self.assertEqual(len(doors), 64)
+        for rank in range(64):
+            self.assertTrue((door_of(dat, rank) / "local").is_socket())
+            self.assertTrue((door_of(dat, rank) / "grants").is_file())
+        self.dat("stop", "--now").succeeded()
+        self.assert_no_dat_left()
+
+
+class SameName(SandboxTest):
+    def test_a_taken_name_is_refused(self):
+        jobid = self.start("--name", "demo")
+        self.start_fails(
+            "--name", "demo", status=1, says=["demo", jobid, "--if-not-running"],
+            leaves_nothing=False,
+        )  # fmt: skip
+        self.assertEqual([dat["id"] for dat in self.dats()], [jobid])
+
+    def test_two_at_once_make_one(self):
+        # Both at the same moment: what one of the two does, the other does as well.
+        for _ in range(5):
+            both = [
+                self.dat_background(*self.start_arguments("--name", "demo")) for _ in range(2)
+            ]
+            ended = [one.wait() for one in both]
+            self.assertEqual(sorted(ran.status for ran in ended), [0, 1], list(map(str, ended)))
+            [loser] = [ran for ran in ended if ran.status == 1]
+            self.assert_says(loser, "demo")
+            self.assertEqual(len(self.dats()), 1)
+            self.dat("stop", "--now").succeeded()
+            self.assert_no_dat_left()
+
+    def test_two_at_once_with_if_not_running_agree(self):
+        both = [
+            self.dat_background(*self.start_arguments("--name", "demo", "--if-not-running"))
+            for _ in range(2)
+        ]
+        ended = [one.wait().succeeded() for one in both]
+        self.assertEqual(len({ran.out for ran in ended}), 1)
+        self.assertEqual(len(self.dats()), 1)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""flux-dat stop."""
+
+from tests.lib.sandbox import GUEST, SandboxTest, eventually, needs_root
+
+
+class Stop(SandboxTest):
+    def test_the_only_one(self):
+        self.start("-N2")
+        self.dat("stop").succeeded()
+        self.assert_no_dat_left()
+
+    def test_by_name_where_there_are_several(self):
+        self.start("--name", "one")
+        two = self.start("--name", "two")
+        ran = self.dat("stop").ended(4)
+        self.assert_says(ran, ["one", "two", "--dat"])
+        self.dat("stop", "--dat", "one").succeeded()
+        self.assertEqual([dat["id"] for dat in self.dats()], [two])
+
+    def test_none(self):
+        ran = self.dat("stop").ended(3)
+        self.assert_says(ran, "no DAT")
+
+    def test_one_that_is_gone(self):
+        jobid = self.start("--name", "demo")
+        self.dat("stop", "--dat", jobid).succeeded()
+        self.dat("stop", "--dat", jobid).succeeded()  # already so
+        ran = self.dat("stop", "--dat", "demo").ended(3)
+        self.assert_says(ran, "demo")
+
+    def test_one_that_never_was(self):
+        ran = self.dat("stop", "--dat", "ƒ123").ended(3)
+        self.assert_says(ran, "ƒ123")
+
+    def test_pending(self):
+        self.start("--no-wait", "--begin-time", "+1h")
+        self.dat("stop").succeeded()
+        self.assert_no_dat_left()
+
+    def test_waits_for_running_jobs_and_not_longer_than_grace(self):
+        self.start("-N1", "--name", "demo")
+        job = self.dat_background("run", "--dat", "demo", "sleep", "600")
+        [dat] = self.dats()
+        inside = self.flux(uri=dat["uri"])
+        eventually(
+            lambda: inside.rpc(
+                "job-list.list",
+                {"max_entries": 5, "attrs": ["all"], "constraint": {"states": ["running"]}},
+            )["jobs"],
+            "the job runs",
+        )
+        self.dat("stop", "--grace", "0.2s").succeeded()
+        self.assertNotEqual(job.wait().status, 0)
+        self.assert_no_dat_left()
+
+    def test_does_not_wait_for_grace_when_nothing_runs(self):
+        self.start("-N1")
+        self.dat("stop", "--grace", "1d").succeeded()
+        self.assert_no_dat_left()
+
+    def test_bad_grace(self):
+        self.start()
+        ran = self.dat("stop", "--grace", "soon").ended(2)
+        self.assert_says(ran, ["--grace", "soon"])
+        self.assertEqual(len(self.dats()), 1)
+
+    @needs_root
+    def test_by_a_guest_is_not_permitted(self):
+        self.start("--user", GUEST)
+        ran = self.dat("stop", user=GUEST).ended(7)
+        self.assert_says(ran, "stop")
+        self.assertEqual(len(self.dats()), 1)
