@@ -13,6 +13,7 @@ OWNER, as a system instance belongs to user flux, and `user=` runs a command as 
 else; otherwise everything runs as the user who runs the tests.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -26,6 +27,8 @@ import tempfile
 import time
 import unittest
 
+from tests.lib import fluxwire, wireproxy
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("FLUX_DAT_TEST_BUILD", TOP / "build"))
 PROGRAM = BUILD / "cli" / "flux-dat"
@@ -33,6 +36,7 @@ PROGRAM = BUILD / "cli" / "flux-dat"
 ROOT = os.geteuid() == 0
 # Accounts that every Debian has.
 OWNER = "daemon" if ROOT else pwd.getpwuid(os.geteuid()).pw_name
+OWNER_ID = pwd.getpwnam(OWNER).pw_uid
 GUEST = "games"
 STRANGER = "nobody"
 
@@ -52,6 +56,22 @@ def eventually(condition, what):
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {PATIENCE:.0f} s")
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def acting_as(user):
+    """This process has the effective ids of that user, where it is root's."""
+    if not ROOT:
+        yield
+        return
+    account = pwd.getpwnam(user)
+    os.setegid(account.pw_gid)
+    os.seteuid(account.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 @dataclasses.dataclass
@@ -269,6 +289,34 @@ class SandboxTest(unittest.TestCase):
 
     def dats(self, **options):
         return self.dat("status", "--json", **options).succeeded().json()["dats"]
+
+    # The wire
+
+    def flux(self, user=OWNER, uri=None):
+        """A client of our own, of the sandbox or of the DAT at `uri`."""
+        with acting_as(user):
+            client = fluxwire.Flux(uri or self.env["FLUX_URI"])
+        self.addCleanup(client.close)
+        return client
+
+    def cancel(self, jobid, note="cancelled by the test"):
+        self.flux().rpc(
+            "job-manager.raise",
+            {"id": fluxwire.parse_jobid(jobid), "type": "cancel", "severity": 0, "note": note},
+        )
+
+    def proxy(self, moment, act):
+        """A man in the middle before the sandbox, see wireproxy.WireProxy."""
+        socket = fluxwire.socket_path(self.env["FLUX_URI"])
+        proxy = wireproxy.WireProxy(
+            self.place / f"proxy-{moment}",
+            socket,
+            moment,
+            act,
+            pwd.getpwnam(OWNER) if ROOT else None,
+        )
+        self.addCleanup(proxy.close)
+        return proxy
 
     # What is left
 
