@@ -140,9 +140,11 @@ public:
             co_return std::unexpected(*interrupt_.reason());
         auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
         if (!id)
+            // EPERM is no matter of permission here: job-ingest answers it for whatever
+            // its validator refuses, an unknown host for instance.
             co_return std::unexpected(
                 Error{"the job was not accepted: " + id.error().message,
-                      id.error().errnum, id.error().exit});
+                      id.error().errnum, Exit::failed});
         id_ = *id;
         tell(Progress::Step::submitted,
              fmt::format("job {} submitted", flux::format_jobid(id_)));
