@@ -92,10 +92,10 @@ int run_command(int argc, char** argv)
     cli::add_run(app, chosen);
     cli::add_sandbox(app, chosen);
     // CLI11 would only say that some command is missing.
-    if (argc > 1 && argv[1][0] != '-' && !app.get_subcommand_no_throw(argv[1])) {
-        fmt::print(stderr,
-                   "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
-                   argv[1]);
+    auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
+        say(stderr, "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
+            cli::harmless(argv[1]));
         return exit_usage;
     }
     try {
@@ -106,8 +106,10 @@ int run_command(int argc, char** argv)
         return written && !std::ferror(stdout) ? 0 : 1;
     } catch (const CLI::ParseError& wrong) {
         std::string command = "flux-dat";
-        for (auto* sub : app.get_subcommands())
-            command += " " + sub->get_name();
+        for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+            at = at->get_subcommands().front();
+            command += " " + at->get_name();
+        }
         say(stderr, "{}: {} (see {} --help)\n", command, what_is_wrong(wrong), command);
         return exit_usage;
     }

@@ -184,11 +184,14 @@ void add_run(CLI::App& app, Chosen& chosen)
     // What begins with the first word that is no option is the command, options and
     // all.
     command->prefix_command();
+    command->allow_extras(); // what follows "--"
     command->footer("After the options: COMMAND [ARGUMENT...]");
     command->callback([run, command, &chosen] {
         run->command = command->remaining();
         if (!run->command.empty() && run->command.front() == "--")
             run->command.erase(run->command.begin());
+        else if (!run->command.empty() && run->command.front().starts_with('-'))
+            throw CLI::ExtrasError({run->command.front()});
         if (run->command.empty())
             throw CLI::RequiredError("a command to run");
         chosen = [run] { return run->run(); };

@@ -69,6 +69,12 @@ class Completion(unittest.TestCase):
             complete("flux", "dat", "sta", function="_flux_dat_as_flux"), ["start", "status"]
         )
 
+    def test_options_of_a_command_behind_flux_dat(self):
+        self.assertEqual(
+            complete("flux", "dat", "start", "--inh", function="_flux_dat_as_flux"),
+            ["--inherit"],
+        )
+
     def test_other_commands_of_flux_are_completed_as_before(self):
         before = "_their_flux() { COMPREPLY=(theirs); }; complete -F _their_flux flux"
         for words in (("flux", "jo"), ("flux", "da")):
