@@ -309,11 +309,6 @@ class Submission(SandboxTest):
         self.assert_says(ran, [jobid, "test", "as it were"])
         self.assert_no_dat_left()
 
-    def test_a_broker_that_cannot_be_run(self):
-        self.start_fails(
-            "--env", "PATH=/nowhere", status=1, says=["(rank 0)", "cannot run flux"]
-        )
-
 
 class Hostile(SandboxTest):
     """A peer that does not speak the protocol, at either end."""
