@@ -97,9 +97,12 @@ Result<Dat> select_dat(std::vector<Dat> dats,
     }
     if (matching.size() == 1)
         return std::move(matching.front());
-    if (dats.empty())
+    if (dats.empty() && !selector)
         return fail(Exit::no_such_dat,
                     "there is no DAT here; flux-dat start makes one");
+    if (dats.empty())
+        return fail(Exit::no_such_dat, "there is no DAT {}, nor any other",
+                    flux::in_quotes(*selector));
     if (matching.empty())
         return fail(Exit::no_such_dat, "there is no DAT {}; there is: {}",
                     flux::in_quotes(*selector), list_for_people(dats));

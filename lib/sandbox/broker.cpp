@@ -170,8 +170,8 @@ void log_error(const std::string& message)
     char text[64];
     strftime(text, sizeof(text), "%b %d %H:%M:%S", &utc);
     say(stderr, "{}.{:06} UTC {} broker.err[0]: {}\n", text,
-               static_cast<long>((now - static_cast<double>(seconds)) * 1e6),
-               1900 + utc.tm_year, message);
+        static_cast<long>((now - static_cast<double>(seconds)) * 1e6),
+        1900 + utc.tm_year, message);
 }
 
 flux::Task<Result<InstanceOptions>> JobInstance::describe()
@@ -218,7 +218,12 @@ flux::Task<Result<InstanceOptions>> JobInstance::describe()
 
 flux::Task<Result<>> JobInstance::open()
 {
-    auto rundir = Rundir::create();
+    auto socket = socket_option(options_);
+    if (!socket)
+        co_return std::unexpected(std::move(socket.error()));
+    // All ranks are started by the same command line: with a local-uri, or without.
+    auto rundir = Rundir::create(socket->empty() ? Rundir::Sockets::inside
+                                                 : Rundir::Sockets::elsewhere);
     if (!rundir)
         co_return std::unexpected(std::move(rundir.error()));
     rundir_ = std::move(*rundir);
@@ -235,9 +240,6 @@ flux::Task<Result<>> JobInstance::open()
                                   instance_->options().inventory.nodes[rank].host,
                                   rank));
     };
-    auto socket = socket_option(options_);
-    if (!socket)
-        co_return std::unexpected(std::move(socket.error()));
     if (auto rc = join({0, getpid(), *socket}); !rc)
         co_return rc;
     loop_.spawn(tell_parent());
@@ -455,7 +457,7 @@ int exec_real_flux(char** argv)
         rest.remove_prefix(colon + 1);
     }
     say(stderr, "flux: Flux is not installed here: of its commands, the sandbox "
-                       "has only \"flux broker\" and \"flux dat\"\n");
+                "has only \"flux broker\" and \"flux dat\"\n");
     return 127;
 }
 
@@ -463,9 +465,8 @@ int exec_real_flux(char** argv)
 
 int imp_main()
 {
-    say(stderr,
-               "flux-imp: the sandbox has no IMP: it runs its owner's jobs only; "
-               "name an IMP with exec.imp to run guests' jobs\n");
+    say(stderr, "flux-imp: the sandbox has no IMP: it runs its owner's jobs only; "
+                "name an IMP with exec.imp to run guests' jobs\n");
     return 1;
 }
 

@@ -21,7 +21,7 @@ Rundir::~Rundir()
         std::filesystem::remove_all(path_, ignored);
 }
 
-Result<Rundir> Rundir::create()
+Result<Rundir> Rundir::create(Sockets sockets)
 {
     int errnum = ENOENT;
     std::string tried;
@@ -31,7 +31,8 @@ Result<Rundir> Rundir::create()
             continue;
         Rundir out;
         out.path_ = std::string(parent) + "/flux-XXXXXX";
-        if (out.path_.size() + below_rundir >= sizeof(sockaddr_un::sun_path)) {
+        if (sockets == Sockets::inside
+            && out.path_.size() + below_rundir >= sizeof(sockaddr_un::sun_path)) {
             out.path_.clear();
             continue;
         }

@@ -24,9 +24,11 @@ public:
     }
     ~Rundir();
 
-    // "flux-XXXXXX", mode 0700, in the job's temporary directory where that leaves a
-    // socket's path short enough, else in TMPDIR or /tmp.
-    static Result<Rundir> create();
+    // "flux-XXXXXX", mode 0700, in the job's temporary directory, which goes with the
+    // job whatever happens to this process; where sockets will be in it and their paths
+    // would be too long there, in TMPDIR or /tmp.
+    enum class Sockets { inside, elsewhere };
+    static Result<Rundir> create(Sockets sockets);
 
     const std::string& path() const { return path_; }
 
