@@ -92,9 +92,8 @@ int stand_for_node(const Place& place, const BrokerOptions& options)
     if (!fd)
         return complain(fd.error().message);
     // As a broker that is told to end: its node leaves the instance.
-    std::signal(SIGTERM, [](int) { _exit(0); });
-    std::signal(SIGINT, [](int) { _exit(0); });
-    std::signal(SIGHUP, [](int) { _exit(0); });
+    for (int signum : {SIGTERM, SIGINT, SIGHUP, SIGALRM})
+        std::signal(signum, [](int) { _exit(0); });
     auto hello = format_hello({place.rank, getpid(), *socket});
     if (::write(*fd, hello.data(), hello.size()) != static_cast<ssize_t>(hello.size()))
         return complain("rank 0 is gone");
@@ -398,8 +397,9 @@ void JobInstance::shut_down(int exit_code)
 
 int JobInstance::run()
 {
-    std::array<uv_signal_t*, 3> handlers;
-    constexpr std::array signals{SIGTERM, SIGINT, SIGHUP};
+    // SIGALRM is how a job shell tells its tasks that the job's time is over.
+    constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGALRM};
+    std::array<uv_signal_t*, signals.size()> handlers;
     std::optional<int> early; // a signal before there is an instance
     bool opened = false;
     std::function<void(int)> handle = [&](int signum) {
