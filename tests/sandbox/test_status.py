@@ -53,6 +53,7 @@ class Status(SandboxTest):
         self.start("--name", "other")
         by_name = self.dat("status", "--dat", "demo").succeeded().out
         self.assertIn(jobid, by_name)
+        self.assertEqual(by_name.count("door right"), 2, by_name)
         self.assertEqual(self.dat("status", "--dat", jobid).succeeded().out, by_name)
         self.assertEqual(self.dat("status", env={"FLUX_DAT": "demo"}).succeeded().out, by_name)
         [dat] = self.dat("status", "--dat", "demo", "--json").succeeded().json()["dats"]
