@@ -126,7 +126,7 @@ def flux_instance(size):
 @contextlib.contextmanager
 def sandbox(size):
     place = Place()
-    place.env["FLUX_DAT_SANDBOX_DIR"] = str(place.make("state"))
+    place.env["FLUX_DAT_SANDBOX_DIR"] = f"{place.env['HOME']}/sandbox"
     place.run("flux-dat", "sandbox", "up", "--size", str(size))
     try:
         for line in place.run("flux-dat", "sandbox", "env").splitlines():
