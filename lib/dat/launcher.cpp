@@ -71,8 +71,11 @@ Result<perms::Door> make_door(const Place& place, const DatFile& file)
         for (auto& failure : swept->failed)
             say(stderr, "flux-dat launch: warning: {}: {}\n", failure.path,
                 failure.reason);
-    return perms::Door::create(*dir, {flux::format_jobid_ascii(place.job), place.rank},
-                               file.record.guests);
+    auto door = perms::Door::create(
+        *dir, {flux::format_jobid_ascii(place.job), place.rank}, file.record.guests);
+    if (!door)
+        perms::leave_door_dir(std::move(*dir));
+    return door;
 }
 
 void set_environment(const perms::Door& door)

@@ -111,6 +111,7 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     Door door = std::move(given);
     auto failed = [&](std::string why) {
         (void)door.remove(); // the first error counts
+        leave_door_dir(std::move(door.dir_));
         return fail("cannot watch over the door {}: {}", door.path(), why);
     };
     door.dir_.fd = above_standard(std::move(door.dir_.fd));

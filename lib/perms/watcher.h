@@ -25,8 +25,7 @@ namespace fluxdat::perms {
 // process id `broker`, usually getpid(). Returns when it is watching. The door is the
 // watcher's from then on; this process holds no descriptor of it any more. When the
 // door goes, a private door directory goes with it unless others use it. After an error
-// there is no watcher, and the door has been removed (the door directory is the
-// caller's).
+// there is no watcher, and both are gone already.
 Result<> spawn_watcher(Door&& door, pid_t broker);
 
 } // namespace fluxdat::perms

@@ -175,9 +175,16 @@ TEST_CASE("a watcher that cannot watch is an error, and the door is gone")
     if (gone == 0)
         ::_exit(0);
     ::waitpid(gone, nullptr, 0);
-    auto door = door_in(top.path(), guests(1, {}));
-    auto path = door.path();
-    CHECK(message(spawn_watcher(std::move(door), gone))
+    auto door = [&] {
+        auto dir = choose_door_dir({.given = std::nullopt,
+                                    .preferred = top / "absent",
+                                    .private_parent = top.path()});
+        REQUIRE(dir);
+        return Door::create(*dir, {"fAbC", 0}, guests(1, {}));
+    }();
+    REQUIRE(door);
+    auto path = door->path();
+    CHECK(message(spawn_watcher(std::move(*door), gone))
           == fmt::format("cannot watch over the door {}: process {}: No such process",
                          path, gone));
     CHECK(entries(top.path()).empty());
