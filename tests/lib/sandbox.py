@@ -46,15 +46,15 @@ PATIENCE = 60.0
 needs_root = unittest.skipUnless(ROOT, "needs root, to act as several users")
 
 
-def eventually(condition, what):
+def eventually(condition, what, patience=PATIENCE):
     """Waits until condition() is true, and gives its value."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {PATIENCE:.0f} s")
+            raise AssertionError(f"{what}: not within {patience:.0f} s")
         time.sleep(0.02)
 
 
