@@ -282,7 +282,8 @@ Result<Composed> merge_sources(const Inputs& inputs, Sources sources)
 
 Inputs::Inputs()
     : template_path(FLUX_DAT_DATADIR "/flux-dat/multiuser.toml"),
-      bundled_imp(FLUX_DAT_LIBEXECDIR "/flux-dat-imp"), probe_imp(probe_setuid_imp),
+      bundled_imp(FLUX_DAT_LIBEXECDIR "/flux-dat/flux-dat-imp"),
+      probe_imp(probe_setuid_imp),
       site_directory(FLUX_DAT_SYSCONFDIR "/flux/dat/conf.d"),
       search_path(search_path_from_environment())
 {

@@ -58,7 +58,7 @@ struct Inputs {
 
     // The bundled IMP, and whether it can serve here; the error says why not. ENOENT
     // (not installed) goes without a notice.
-    std::string bundled_imp; // default: LIBEXECDIR/flux-dat-imp
+    std::string bundled_imp; // default: LIBEXECDIR/flux-dat/flux-dat-imp
     std::function<Result<>(const std::string& path)>
         probe_imp; // default: probe_setuid_imp
 
