@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <grp.h>
@@ -99,8 +100,16 @@ void print_json(const Json& json)
 
 int finish(const Common& common, int status)
 {
-    if (std::fflush(stdout) == 0 && !std::ferror(stdout))
+    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) {
+        // It is done and said: a signal that comes only now finds nothing to undo, and
+        // must not make the exit status say that it was not done.
+        sigset_t late;
+        sigemptyset(&late);
+        for (int signum : {SIGINT, SIGTERM, SIGHUP})
+            sigaddset(&late, signum);
+        sigprocmask(SIG_BLOCK, &late, nullptr);
         return status;
+    }
     return common.report(
         {fmt::format("cannot write to stdout: {}", std::strerror(errno))});
 }

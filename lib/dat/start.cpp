@@ -139,6 +139,12 @@ public:
         if (interrupt_.reason())
             co_return std::unexpected(*interrupt_.reason());
         auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
+        if (!id && parent_.lost())
+            co_return std::unexpected(
+                Error{id.error().message
+                          + "; the job may have been submitted all the same (flux-dat "
+                            "status tells)",
+                      id.error().errnum, Exit::failed});
         if (!id)
             // EPERM is no matter of permission here: job-ingest answers it for whatever
             // its validator refuses, an unknown host for instance.
