@@ -270,15 +270,16 @@ Result<Cpus> parse_cpus(std::string_view text)
         at = result.ptr;
         return result.ec == std::errc{} && (*start != '0' || at == start + 1);
     };
-    do {
+    const std::string form = "this is no list of ids such as \"0-3,8\"";
+    while (true) {
         unsigned first = 0;
         if (!number(first))
-            return bad("this is no list of ids such as \"0-3,8\"");
+            return bad(form);
         unsigned last = first;
         if (at != end && *at == '-') {
             at++;
             if (!number(last))
-                return bad("this is no list of ids such as \"0-3,8\"");
+                return bad(form);
         }
         if (last >= cpu_ids_max)
             return bad("ids must be below " + std::to_string(cpu_ids_max));
@@ -286,9 +287,11 @@ Result<Cpus> parse_cpus(std::string_view text)
             return bad("ids must ascend, each once");
         for (unsigned cpu = first; cpu <= last; cpu++)
             cpus.push_back(cpu);
-    } while (at != end && *at++ == ',');
-    if (at != end || text.ends_with(','))
-        return bad("this is no list of ids such as \"0-3,8\"");
+        if (at == end)
+            break;
+        if (*at++ != ',')
+            return bad(form);
+    }
     return cpus;
 }
 

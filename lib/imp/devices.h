@@ -21,9 +21,10 @@
 namespace fluxdat::imp {
 
 // Most entries of DeviceAllow, and rules that are made of them (char-NAME may be many
-// majors). A rule is at most eight instructions; the kernel takes a million.
-constexpr std::size_t device_entries_max = 1024;
-constexpr std::size_t device_rules_max = 4096;
+// majors). The kernel's check of a program takes time that grows with the square of its
+// length, milliseconds for this, and gives up at some 1200 rules.
+constexpr std::size_t device_entries_max = 256;
+constexpr std::size_t device_rules_max = 256;
 // Bytes of a specifier: as long as a path may be.
 constexpr std::size_t device_specifier_max = 4096;
 
