@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/command.h"
+#include "lib/flux/text.h"
 #include "lib/say.h"
 
 #include <array>
@@ -76,6 +77,43 @@ CLI::App* add_command(CLI::App& app, Common& common, const std::string& name,
                       common.quiet, "Print results and errors only");
     command->add_flag("-v,--verbose", common.verbose, "Tell what is being done");
     return command;
+}
+
+CLI::Option* add_number_option(CLI::App& command, const std::string& names,
+                               std::function<void(std::uint32_t)> take,
+                               std::uint32_t min, std::uint32_t max,
+                               const std::string& description)
+{
+    auto name = names.substr(names.rfind(',') + 1);
+    auto parse = [=](const std::string& text) {
+        auto value = number<std::uint32_t>(text);
+        if (!value || *value < min || *value > max)
+            throw CLI::ValidationError(
+                name, fmt::format("must be a whole number from {} to {}, not {}", min,
+                                  max, flux::in_quotes(text)));
+        take(*value);
+    };
+    return command.add_option_function<std::string>(names, parse, description)
+        ->type_name("N");
+}
+
+Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lists,
+                                             const std::string& option)
+{
+    std::vector<std::string> entries;
+    for (std::string_view list : lists)
+        for (bool more = true; more;) {
+            auto entry = list.substr(0, list.find(','));
+            more = entry.size() < list.size();
+            list.remove_prefix(entry.size() + (more ? 1 : 0));
+            if (entry.empty())
+                return fail(Exit::usage,
+                            "{}: an entry is empty: separate names by one comma each, "
+                            "with none at either end",
+                            option);
+            entries.emplace_back(entry);
+        }
+    return entries;
 }
 
 void add_dat_option(CLI::App& command, std::optional<std::string>& selector)

@@ -42,6 +42,19 @@ enum class QuietOption { with_short, long_only };
 CLI::App* add_command(CLI::App& app, Common& common, const std::string& name,
                       const std::string& description,
                       QuietOption quiet = QuietOption::with_short);
+// An option that takes a whole number from `min` to `max`, and gives it to `take`.
+// CLI11 would say "Could not convert: --nodes = two".
+CLI::Option* add_number_option(CLI::App& command, const std::string& names,
+                               std::function<void(std::uint32_t)> take,
+                               std::uint32_t min, std::uint32_t max,
+                               const std::string& description);
+// Nodes, tasks or cores that may be asked for: more is a slip of the fingers.
+constexpr std::uint32_t count_max = 1u << 20;
+
+// "a,b,c", as often as given. Exit 2 for an empty entry; `option` is what asked.
+Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lists,
+                                             const std::string& option);
+
 // --dat NAME|JOBID, or FLUX_DAT.
 void add_dat_option(CLI::App& command, std::optional<std::string>& selector);
 

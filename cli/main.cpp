@@ -73,6 +73,20 @@ std::string what_is_wrong(const CLI::ParseError& error)
     std::string text = error.what();
     if (auto at = text.find(": At Most 1 required but received"); at != text.npos)
         return text.substr(0, at) + " was given more than once";
+    // "--nodes: 1 required N missing"
+    if (auto at = text.find(": 1 required ");
+        at != text.npos && text.ends_with(" missing"))
+        return text.substr(0, at) + " needs a value";
+    // "Could not convert: --open = maybe": flags only, as all values are taken as text.
+    constexpr std::string_view no_flag = "Could not convert: ";
+    if (text.starts_with(no_flag))
+        return text.substr(no_flag.size(), text.find(" = ") - no_flag.size())
+               + " takes no value";
+    if (auto at = text.find(" excludes "); at != text.npos)
+        return text.substr(0, at) + " and " + text.substr(at + 10)
+               + " exclude each other: give one of them";
+    if (text == "A subcommand is required")
+        return "which command? None was given, or one that there is not";
     return text;
 }
 

@@ -160,18 +160,14 @@ void add_run(CLI::App& app, Chosen& chosen)
     auto* command = add_command(app, run->common, "run",
                                 "Run a command as a job in a DAT and wait for it");
     add_dat_option(*command, run->selector);
-    auto positive = CLI::Range(1u, 1u << 20).description("");
-    command->add_option("-N,--nodes", run->nodes, "On how many nodes")
-        ->type_name("N")
-        ->check(positive);
-    command
-        ->add_option("-n,--ntasks", run->tasks,
-                     "How many tasks (default: one a node, or 1)")
-        ->type_name("N")
-        ->check(positive);
-    command->add_option("-c,--cores-per-task", run->cores, "Cores a task (default 1)")
-        ->type_name("N")
-        ->check(positive);
+    auto count = [&](const char* names, auto& value, const char* text) {
+        add_number_option(
+            *command, names, [&value](std::uint32_t number) { value = number; }, 1,
+            count_max, text);
+    };
+    count("-N,--nodes", run->nodes, "On how many nodes");
+    count("-n,--ntasks", run->tasks, "How many tasks (default: one a node, or 1)");
+    count("-c,--cores-per-task", run->cores, "Cores a task (default 1)");
     command->add_option("-t,--time-limit", run->time_limit, "A bare number is minutes")
         ->type_name("MINUTES|FSD");
     command->add_option("--cwd", run->cwd, "The job's working directory")

@@ -27,9 +27,6 @@ struct Sandbox {
     {
         if (!hosts) {
             auto count = size.value_or(size_default);
-            if (count < 1 || count > sandbox::session_hosts_max)
-                return fail(Exit::usage, "--size: must be from 1 to {}, not {}",
-                            sandbox::session_hosts_max, count);
             return flux::parse_hostlist(fmt::format("sandbox[0-{}]", count - 1));
         }
         auto list = flux::parse_hostlist(*hosts);
@@ -83,10 +80,6 @@ struct Sandbox {
 
     int up()
     {
-        if (cores < 1 || cores > sandbox::node_cores_max)
-            return common.report({fmt::format("--cores: must be from 1 to {}, not {}",
-                                              sandbox::node_cores_max, cores),
-                                  0, Exit::usage});
         auto list = choose_hosts();
         if (!list)
             return common.report(list.error());
@@ -149,13 +142,16 @@ void add_sandbox(CLI::App& app, Chosen& chosen)
         return std::pair(command, sandbox);
     };
     auto [up, options] = add("up", "Start it", &Sandbox::up);
-    auto* size = up->add_option("--size", options->size, "How many hosts (default 4)")
-                     ->type_name("N");
+    auto& given = *options; // kept by the command's callback
+    auto* size = add_number_option(
+        *up, "--size", [&given](std::uint32_t count) { given.size = count; }, 1,
+        sandbox::session_hosts_max, "How many hosts (default 4)");
     up->add_option("--hosts", options->hosts, "The hosts (default sandbox[0-3])")
         ->type_name("HOSTLIST")
         ->excludes(size);
-    up->add_option("--cores", options->cores, "Cores of each host (default 4)")
-        ->type_name("N");
+    add_number_option(
+        *up, "--cores", [&given](std::uint32_t count) { given.cores = count; }, 1,
+        sandbox::node_cores_max, "Cores of each host (default 4)");
     up->add_option("--conf", options->conf,
                    "Configuration of the instance: a TOML or JSON file, KEY=VALUE, or "
                    "text of several lines (repeatable)")

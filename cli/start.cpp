@@ -58,23 +58,16 @@ struct Start {
                 ->type_name(type)
                 ->allow_extra_args(false);
         };
-        auto list = [&](const char* names, std::vector<std::string>& values,
-                        const char* type, const char* text) {
-            command.add_option(names, values, text)
-                ->type_name(type)
-                ->delimiter(',')
-                ->allow_extra_args(false);
-        };
-        command.add_option("-N,--nodes", nodes, "How many nodes (default 1)")
-            ->type_name("N")
-            ->check(CLI::Range(1u, 1u << 20).description(""));
+        add_number_option(
+            command, "-N,--nodes", [this](std::uint32_t count) { nodes = count; }, 1,
+            count_max, "How many nodes (default 1)");
         command.add_option("--name,--job-name", name,
                            "What to call the DAT (default \"dat\")");
-        list("--user", users, "USER,...", "Guests, by name or uid (repeatable)");
-        list("--group", groups, "GROUP,...",
-             "Groups whose members are guests (repeatable)");
-        list("--manager", managers, "USER,...",
-             "Who may change the guest list besides the owner (repeatable)");
+        repeatable("--user", users, "USER,...", "Guests, by name or uid (repeatable)");
+        repeatable("--group", groups, "GROUP,...",
+                   "Groups whose members are guests (repeatable)");
+        repeatable("--manager", managers, "USER,...",
+                   "Who may change the guest list besides the owner (repeatable)");
         command.add_flag("--open", open, "Everybody may enter");
         command
             .add_option("-t,--time-limit", time_limit,
@@ -115,13 +108,19 @@ struct Start {
     {
         std::vector<uid_t> uids;
         std::vector<gid_t> gids;
-        for (auto& user : users) {
+        auto names = split_lists(users, "--user");
+        if (!names)
+            return std::unexpected(names.error());
+        for (auto& user : *names) {
             auto uid = find_user(user, "--user");
             if (!uid)
                 return std::unexpected(uid.error());
             uids.push_back(*uid);
         }
-        for (auto& group : groups) {
+        names = split_lists(groups, "--group");
+        if (!names)
+            return std::unexpected(names.error());
+        for (auto& group : *names) {
             auto gid = find_group(group, "--group");
             if (!gid)
                 return std::unexpected(gid.error());
@@ -185,7 +184,10 @@ struct Start {
         if (!guests)
             return std::unexpected(guests.error());
         options.guests = std::move(*guests);
-        for (auto& manager : managers) {
+        auto names = split_lists(managers, "--manager");
+        if (!names)
+            return std::unexpected(names.error());
+        for (auto& manager : *names) {
             auto uid = find_user(manager, "--manager");
             if (!uid)
                 return std::unexpected(uid.error());

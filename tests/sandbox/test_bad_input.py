@@ -15,6 +15,10 @@ from tests.lib.sandbox import GUEST, OWNER, ROOT, SandboxTest, acting_as, needs_
 UNIX_PATH_MAX = 107  # bytes of a UNIX socket's path
 
 
+# What is no number of nodes, tasks or cores.
+NO_COUNTS = ("0", "-1", "two", "1.5", "2x", "99999999999")
+
+
 class Uri(SandboxTest):
     def refused(self, uri, status, says):
         for command in (["start"], ["status"], ["stop"]):
@@ -67,9 +71,26 @@ class Uri(SandboxTest):
 
 class Options(SandboxTest):
     def test_nodes(self):
-        for nodes in ("0", "-1", "two", "", "1.5"):
+        for nodes in NO_COUNTS:
             with self.subTest(nodes=nodes):
-                self.start_fails(f"--nodes={nodes}", status=2, says="--nodes")
+                self.start_fails(
+                    f"--nodes={nodes}", status=2, says=["--nodes", "1 to 1048576", f'"{nodes}"']
+                )
+        self.start_fails("-N", "x", status=2, says=["--nodes", '"x"'])
+        self.start_fails("--nodes=", status=2, says="--nodes needs a value")
+
+    def test_numbers_of_other_commands(self):
+        for command, options in (
+            (("run",), ("--nodes", "--ntasks", "--cores-per-task")),
+            (("sandbox", "up"), ("--size", "--cores")),
+        ):
+            for option in options:
+                for value in NO_COUNTS:
+                    with self.subTest(command=command, option=option, value=value):
+                        ran = self.dat(*command, f"{option}={value}", "true").ended(2)
+                        self.assert_says(
+                            ran, [" ".join(command), option, "whole number", f'"{value}"']
+                        )
 
     def test_more_nodes_than_there_are(self):
         self.start_fails("-N5", status=1, says="unsatisfiable")
@@ -109,6 +130,19 @@ class Options(SandboxTest):
                     *options, status=2, says=[options[0].partition("=")[0], "more than once"]
                 )
 
+    def test_values_where_none_belong_and_none_where_one_does(self):
+        for words, says in (
+            (("start", "--nodes"), "--nodes needs a value"),
+            (("start", "--conf"), "--conf needs a value"),
+            (("start", "--open=maybe"), "--open takes no value"),
+            (("stop", "--now=x"), "--now takes no value"),
+            (("stop", "--now", "--grace", "1"), "exclude each other"),
+            (("sandbox",), "which command?"),
+            (("sandbox", "nosuch"), "which command?"),
+        ):
+            with self.subTest(words=words):
+                self.assert_says(self.dat(*words).ended(2), [says, "--help"])
+
     def test_unknown_option_and_argument(self):
         self.start_fails("--nosuch", status=2, says=["--nosuch", "--help"])
         self.start_fails("leftover", status=2, says="leftover")
@@ -131,9 +165,15 @@ class Options(SandboxTest):
                     )
 
     def test_empty_entries(self):
-        for who in ("", ","):
-            with self.subTest(who=who):
-                self.start_fails(f"--user={who}", status=2, says="--user")
+        for option in ("--user", "--group", "--manager"):
+            self.start_fails(f"{option}=", status=2, says=f"{option} needs a value")
+            for who in (",", "games,", ",games", "games,,games"):
+                with self.subTest(option=option, who=who):
+                    self.start_fails(f"{option}={who}", status=2, says=[option, "empty", "comma"])
+
+    def test_lists_and_repeated_options_add_up(self):
+        self.start("--user", "games,mail", "--user", "news")
+        self.assertEqual(len(self.dats()[0]["users"]), 3)
 
     def test_root_as_guest(self):
         for who in ("root", "0"):
