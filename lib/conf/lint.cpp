@@ -3,6 +3,7 @@
 
 #include "lib/conf/merge.h"
 
+#include <charconv>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,12 +99,40 @@ Result<> check_service(const Value& root)
     return {};
 }
 
+bool is_whole_number(std::string_view text)
+{
+    unsigned value = 0;
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return status == std::errc{} && end == text.data() + text.size();
+}
+
+// The brokers would end as they come up, one rank sooner than the other, and their
+// output would have to tell. flux-broker-attributes(7), tbon.topo.
+Result<> check_topology(const Value& root)
+{
+    const Value* topology = root.find("tbon.topo");
+    if (!topology || !topology->string())
+        return {};
+    const std::string_view text = *topology->string();
+    const std::string_view scheme = text.substr(0, text.find(':'));
+    const bool has_argument = scheme.size() < text.size();
+    const bool number = has_argument && is_whole_number(text.substr(scheme.size() + 1));
+    if ((scheme == "kary" && number)
+        || (scheme == "mincrit" && (!has_argument || number)) || text == "binomial"
+        || text == "custom")
+        return {};
+    return refuse(*topology,
+                  fmt::format("tbon.topo = '{}': no topology that brokers know; use "
+                              "kary:K, mincrit, mincrit:K or binomial",
+                              printable(text)));
+}
+
 } // namespace
 
 Result<> lint(const Composed& composed)
 {
     for (const auto check : {check_access, check_imp, check_perilog, check_bootstrap,
-                             check_queues, check_service}) {
+                             check_queues, check_service, check_topology}) {
         if (auto result = check(composed.root); !result)
             return result;
     }

@@ -231,7 +231,7 @@ class WhileComingUp(FluxTest):
 
     def test_a_configuration_that_the_broker_refuses(self):
         running = self.dat_background(
-            *self.start_arguments("-N2", "--conf", 'tbon.topo="nosuch:1"')
+            *self.start_arguments("-N2", "--conf", 'tbon.torpid_max="soon"')
         )
         # The broker's own words, from its stderr.
         self.failed(running, ["rank ", "overlay"])

@@ -228,6 +228,15 @@ class Configuration(SandboxTest):
         path = self.conf("[access]\nallow-guest-user = false\n")
         self.start_fails("--conf", path, status=2, says=[f"{path}:2:", "allow-guest-user"])
 
+    def test_topology_that_is_none(self):
+        for topology in ("nosuch", "nosuch:1", "kary", "kary:x", "kary:-1", "binomial:2"):
+            with self.subTest(topology=topology):
+                self.start_fails(
+                    "--conf", f"tbon.topo={topology}", status=2,
+                    says=["tbon.topo", topology, "kary:K"],
+                )  # fmt: skip
+        self.start("--conf", "tbon.topo=kary:2")
+
     def test_imp_that_is_none(self):
         self.start_fails("--imp", "/etc/passwd", status=2, says=["/etc/passwd", "--imp"])
         self.start_fails("--imp", "/nosuch", status=2, says=["/nosuch", "--imp"])

@@ -122,3 +122,20 @@ TEST_CASE("lint: sdexec needs systemd", "[lint]")
              "not true: no job could run");
     CHECK(refused(scratch, {"exec.service=rexec"}) == "accepted");
 }
+
+TEST_CASE("lint: brokers must know the topology", "[lint]")
+{
+    const Scratch scratch;
+    for (const std::string topology :
+         {"nosuch", "nosuch:1", "kary", "kary:", "kary:x", "kary:-1", "kary:2 ",
+          "KARY:2", "mincrit:x", "mincrit:", "binomial:2", "custom:1", ":",
+          "kary:99999999999"})
+        CHECK(
+            refused(scratch, {"tbon.topo=\"" + topology + "\""})
+            == "--conf tbon.topo=\"" + topology + "\": tbon.topo = '" + topology
+                   + "': no topology that brokers know; use kary:K, mincrit, mincrit:K "
+                     "or binomial");
+    for (const std::string topology :
+         {"kary:0", "kary:256", "mincrit", "mincrit:4", "binomial", "custom"})
+        CHECK(refused(scratch, {"tbon.topo=" + topology}) == "accepted");
+}
