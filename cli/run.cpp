@@ -4,6 +4,8 @@
 #include "lib/dat/run.h"
 #include "cli/command.h"
 #include "lib/flux/fsd.h"
+#include "lib/flux/text.h"
+#include "lib/imp/base64.h"
 #include "lib/say.h"
 
 #include <array>
@@ -58,6 +60,30 @@ private:
     bool labels_;
     std::map<std::pair<std::string, std::string>, std::string> unfinished_;
 };
+
+// One line of JSON for each piece of output, as it comes.
+void print_output(const std::string& stream, const std::string& rank,
+                  const std::string& data)
+{
+    Json line{{"version", 1}, {"event", "output"}, {"stream", stream}, {"rank", rank}};
+    if (flux::valid_utf8(data)) {
+        line["data"] = data;
+    } else { // as in RFC 24
+        line["encoding"] = "base64";
+        line["data"] = imp::base64_encode(data);
+    }
+    print_json(line);
+    std::fflush(stdout);
+}
+
+void print_end(const dat::JobEnd& end, int status)
+{
+    Json line{{"version", 1},    {"event", "end"},   {"id", flux::format_jobid(end.id)},
+              {"jobid", end.id}, {"status", status}, {"exception", nullptr}};
+    if (end.exception)
+        line["exception"] = end.exception->message;
+    print_json(line);
+}
 
 struct Run {
     Common common;
@@ -129,10 +155,15 @@ struct Run {
         if (!dat)
             co_return std::unexpected(dat.error());
         OutputPrinter printer(labels);
-        co_return co_await dat::run_job(
-            **dat, job, interrupt,
-            [&](const std::string& stream, const std::string& rank,
-                const std::string& data) { printer.write(stream, rank, data); });
+        co_return co_await dat::run_job(**dat, job, interrupt,
+                                        [&](const std::string& stream,
+                                            const std::string& rank,
+                                            const std::string& data) {
+                                            if (common.json)
+                                                print_output(stream, rank, data);
+                                            else
+                                                printer.write(stream, rank, data);
+                                        });
     }
 
     int run()
@@ -148,7 +179,10 @@ struct Run {
             return common.report(end.error());
         if (end->exception)
             common.report(*end->exception);
-        return finish(common, end->exit_status.value_or(1));
+        int status = end->exit_status.value_or(1);
+        if (common.json)
+            print_end(*end, status);
+        return finish(common, status);
     }
 };
 

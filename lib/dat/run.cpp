@@ -26,6 +26,7 @@ flux::Task<Result<JobEnd>> follow_job(flux::Connection& dat, flux::JobId id,
 {
     flux::EventlogWatch watch(dat, id, "eventlog");
     JobEnd end;
+    end.id = id;
     bool signalled = false;
     while (true) {
         auto event = co_await watch.next(&interrupt);

@@ -18,6 +18,7 @@ using OnOutput = std::function<void(const std::string& stream, const std::string
 
 // How a job ended.
 struct JobEnd {
+    flux::JobId id = 0;
     // As Flux computes it: the tasks' highest exit code, or 128 and a signal; nothing
     // for a job that ended before it ran.
     std::optional<int> exit_status;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat run, for the owner."""
 
+import json
 import signal
 
 from tests.lib import fluxwire
@@ -23,6 +24,33 @@ class Run(SandboxTest):
     def test_labels(self):
         ran = self.run_in("-N2", "--label-io", "echo", "hello").succeeded()
         self.assertEqual(sorted(ran.out.splitlines()), ["0: hello", "1: hello"])
+
+    def test_json(self):
+        ran = self.run_in(
+            "--json", "-N2", "sh", "-c", "echo hello; printf '\\377' >&2; exit 3"
+        ).ended(3)
+        lines = [json.loads(line) for line in ran.out.splitlines()]
+        self.assertEqual({line["version"] for line in lines}, {1})
+        told, end = lines[:-1], lines[-1]
+        for rank in ("0", "1"):
+            out, err = (
+                [
+                    line
+                    for line in told
+                    if (line["event"], line["stream"], line["rank"]) == ("output", stream, rank)
+                ]
+                for stream in ("stdout", "stderr")
+            )
+            self.assertEqual("".join(line["data"] for line in out), "hello\n")
+            self.assertEqual([(line["encoding"], line["data"]) for line in err], [("base64", "/w==")])
+        self.assertEqual((end["event"], end["status"], end["exception"]), ("end", 3, None))
+        self.assertEqual(fluxwire.parse_jobid(end["id"]), end["jobid"])
+
+    def test_json_of_a_job_that_never_ran(self):
+        ran = self.run_in("--json", "-N3", "true").ended(1)
+        [end] = [json.loads(line) for line in ran.out.splitlines()]
+        self.assertEqual((end["event"], end["status"]), ("end", 1))
+        self.assertIn("unsatisfiable", end["exception"])
 
     def test_options_after_the_command_are_its_own(self):
         ran = self.run_in("sh", "-c", 'echo "$@"', "sh", "-N", "--json").succeeded()
