@@ -14,9 +14,8 @@ flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
                                        "stopped by flux-dat stop");
     if (raised || raised.error().errnum != EPERM)
         co_return raised;
-    co_return fail(Exit::not_permitted,
-                   "only its owner (uid {}) may stop the DAT \"{}\" ({})",
-                   dat.job.userid, dat.record.name, flux::format_jobid(dat.job.id));
+    co_return fail(Exit::not_permitted, "{}",
+                   stop_refusal(dat.job.userid, dat.record.name, dat.job.id));
 }
 
 // Whether the supervisor took it on itself to end the DAT.
@@ -34,6 +33,13 @@ flux::Task<Result<bool>> close_by_supervisor(flux::Loop& loop, flux::Connection&
 }
 
 } // namespace
+
+std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id)
+{
+    return fmt::format("only its owner (uid {}) or the instance's may stop the DAT "
+                       "\"{}\" ({})",
+                       owner, name, flux::format_jobid(id));
+}
 
 flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
                           StopOptions options, flux::Interrupt& interrupt,

@@ -14,6 +14,9 @@ struct StopOptions {
     bool now = false;  // no grace, no asking the supervisor: cancel the job
 };
 
+// What everybody else is told.
+std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id);
+
 // Ends the DAT and sees it end. A running one is asked to close by its supervisor; a
 // pending one, one without a supervisor that answers, and any with `now`, is cancelled.
 // What is interrupted is the waiting: the end goes on. `tell` gets what happens, a line

@@ -4,6 +4,7 @@
 #include "lib/dat/find.h"
 #include "lib/dat/jobspec.h"
 #include "lib/dat/ranks.h"
+#include "lib/dat/stop.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/services.h"
 #include "lib/say.h"
@@ -212,8 +213,8 @@ private:
             loop_.spawn(answer_status(request));
         } else if (method == "stop") {
             if (!owner)
-                return parent_->respond_error(request, EPERM,
-                                              "only the owner may stop this DAT");
+                return parent_->respond_error(
+                    request, EPERM, stop_refusal(geteuid(), record_.name, id_));
             auto payload = flux::parse_json(request.payload_text());
             if (!payload || !payload->contains("grace")
                 || !(*payload)["grace"].is_number()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat stop."""
 
-from tests.lib.sandbox import GUEST, SandboxTest, eventually, needs_root
+from tests.lib.sandbox import GUEST, OWNER_ID, SandboxTest, eventually, needs_root
 
 
 class Stop(SandboxTest):
@@ -67,7 +67,9 @@ class Stop(SandboxTest):
 
     @needs_root
     def test_by_a_guest_is_not_permitted(self):
-        self.start("--user", GUEST)
-        ran = self.dat("stop", user=GUEST).ended(7)
-        self.assert_says(ran, "stop")
+        jobid = self.start("--user", GUEST)
+        # The supervisor says it, and with --now the instance; both in the same words.
+        asked = self.dat("stop", user=GUEST).ended(7)
+        self.assert_says(asked, ["only its owner", str(OWNER_ID), "may stop", jobid])
+        self.assertEqual(self.dat("stop", "--now", user=GUEST).ended(7).err, asked.err)
         self.assertEqual(len(self.dats()), 1)
