@@ -119,6 +119,7 @@ Json to_json(const dat::Dat& dat)
             {"userid", job.userid},
             {"state", dat.phase()},
             {"nnodes", job.nnodes},
+            {"ranks_up", dat.record.ranks_up},
             {"nodelist", job.nodelist},
             {"ranks", job.ranks},
             {"t_submit", job.t_submit},
@@ -132,6 +133,16 @@ Json to_json(const dat::Dat& dat)
             {"users", guests.users},
             {"groups", guests.groups},
             {"managers", dat.record.managers}};
+}
+
+// "ready", or "ready (1/2 ranks up)" where some were lost.
+std::string state_in_short(const dat::Dat& dat)
+{
+    std::string state(dat.phase());
+    bool running = state == "ready" || state == "stopping";
+    if (running && dat.record.ranks_up > 0 && dat.record.ranks_up < dat.job.nnodes)
+        state += fmt::format(" ({}/{} ranks up)", dat.record.ranks_up, dat.job.nnodes);
+    return state;
 }
 
 struct Status {
@@ -161,7 +172,7 @@ struct Status {
             {"NAME", "ID", "OWNER", "STATE", "NODES", "NODELIST", "LEFT", "GUESTS"}};
         for (auto& dat : dats)
             rows.push_back({dat.record.name, flux::format_jobid(dat.job.id),
-                            user_name(dat.job.userid), std::string(dat.phase()),
+                            user_name(dat.job.userid), state_in_short(dat),
                             std::to_string(dat.job.nnodes), or_dash(dat.job.nodelist),
                             time_left(dat.job, now),
                             guests_in_short(dat.record.guests)});
@@ -180,7 +191,7 @@ struct Status {
             {"name", dat.record.name},
             {"id", flux::format_jobid(job.id)},
             {"owner", fmt::format("{} ({})", user_name(job.userid), job.userid)},
-            {"state", std::string(dat.phase())},
+            {"state", state_in_short(dat)},
             {"window", window(job)},
             {"nodes", fmt::format("{}: {}", job.nnodes, or_dash(job.nodelist))},
             {"uri", or_dash(dat.uri())},

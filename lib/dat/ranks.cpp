@@ -90,6 +90,30 @@ Rank rank_from_json(const Json& json)
     return rank;
 }
 
+void RanksUp::apply(const Json& answer)
+{
+    if (!answer.is_object() || !answer.contains("events")
+        || !answer["events"].is_array())
+        return;
+    if (answer["events"].empty())
+        current_ = true;
+    for (auto& event : answer["events"]) {
+        if (!event.is_object() || !event.contains("context"))
+            continue;
+        auto name = flux::text_at(event, "name");
+        auto key = name == "restart" ? "online" : "idset";
+        auto ranks = flux::parse_idset(flux::text_at(event["context"], key));
+        if (!ranks)
+            continue;
+        if (name == "restart")
+            up_ = std::move(*ranks);
+        else if (name == "online")
+            up_.insert(*ranks);
+        else if (name == "offline")
+            up_.remove(*ranks);
+    }
+}
+
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           perms::GuestList guests)
 {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "lib/flux/hostlist.h"
+#include "lib/flux/idset.h"
 #include "lib/flux/services.h"
 #include "lib/perms/guestlist.h"
 
@@ -22,6 +23,25 @@ struct Rank {
 };
 nlohmann::json to_json(const Rank& rank);
 Rank rank_from_json(const nlohmann::json& json);
+
+// Which ranks are up, as an instance's resource eventlog tells (`flux resource
+// eventlog` shows it): events "restart", "online" and "offline". What it does not say,
+// or says in another way than expected, changes nothing.
+class RanksUp
+{
+public:
+    // One answer of the streaming request resource.journal: {"events":[...]}. All that
+    // was before the request comes first, and ends with an answer without events.
+    void apply(const nlohmann::json& answer);
+
+    // Whether what was before has been told; else size() is of some time in the past.
+    bool is_current() const { return current_; }
+    std::uint32_t count() const { return static_cast<std::uint32_t>(up_.size()); }
+
+private:
+    flux::Idset up_;
+    bool current_ = false;
+};
 
 // Asks every broker for its socket, and has each node's door checked there, by the
 // hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are

@@ -71,7 +71,7 @@ Json to_json(const Record& record)
         {"state", to_string(record.state)}, {"generation", record.guests.generation},
         {"applied", record.applied},        {"open", record.guests.open},
         {"users", record.guests.users},     {"groups", record.guests.groups},
-        {"managers", record.managers}};
+        {"managers", record.managers},      {"ranks_up", record.ranks_up}};
     if (!record.service_name.empty())
         json["service"] = {{"name", record.service_name},
                            {"rank", record.service_rank}};
@@ -129,6 +129,12 @@ Result<Record> record_from_json(const Json& json)
         return std::unexpected(groups.error());
     if (!managers)
         return std::unexpected(managers.error());
+    auto ranks_up = number_at(json, "ranks_up");
+    if (!ranks_up)
+        return std::unexpected(ranks_up.error());
+    if (*ranks_up > std::numeric_limits<std::uint32_t>::max())
+        return bad_key("ranks_up", "number of ranks");
+    record.ranks_up = static_cast<std::uint32_t>(*ranks_up);
     record.guests.generation = *generation;
     record.applied = *applied;
     record.guests.users = std::move(*users);

@@ -43,7 +43,9 @@ struct Record {
     std::vector<uid_t> managers;    // may change the guest list
     std::string service_name;       // of the supervisor, in the parent; empty: none yet
     std::uint32_t service_rank = 0; // the parent's rank where it is registered
-    std::string stop_reason;        // why it is stopping, for people; else empty
+    // How many ranks are up, as the supervisor saw it last. Until it says so: 0.
+    std::uint32_t ranks_up = 0;
+    std::string stop_reason; // why it is stopping, for people; else empty
 };
 
 Json to_json(const Record& record);

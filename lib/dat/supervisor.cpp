@@ -52,6 +52,7 @@ public:
         auto started = co_await start_queues();
         if (!started)
             co_return started;
+        loop_.spawn(follow_ranks());
         while (!end_.reason()) {
             auto served = co_await serve_parent(delay);
             if (end_.reason())
@@ -130,6 +131,27 @@ private:
         co_return Result<>{};
     }
 
+    // So that a list of DATs tells, without asking each, that one has lost ranks. Ends
+    // with the connection. A broker that does not know the request is none of Flux 0.88
+    // or later; then what the record says of the ranks is what they were at the start.
+    flux::Task<void> follow_ranks()
+    {
+        Json payload = Json::object();
+        auto journal = dat_->stream("resource.journal", std::move(payload));
+        RanksUp ranks;
+        while (true) {
+            auto answer = co_await journal.next();
+            if (!answer || !*answer)
+                co_return;
+            ranks.apply(**answer);
+            if (!ranks.is_current())
+                continue;
+            ranks_up_ = ranks.count();
+            if (parent_ && announced_ && record_.ranks_up != *ranks_up_)
+                (void)co_await post_record();
+        }
+    }
+
     // Rank 0's broker died under us. The other brokers would go on for minutes until
     // they notice, and hold the nodes.
     flux::Task<void> end_headless_job()
@@ -162,14 +184,18 @@ private:
                 record_ = std::move(known->record);
         record_.service_name = name;
         record_.service_rank = *rank;
-        if (record_.state == State::submitted)
+        if (record_.state == State::submitted) {
             record_.state = State::ready;
+            record_.ranks_up = size_; // or this program would not run yet
+        }
+        announced_ = true;
         record_.applied = std::max(record_.applied, record_.guests.generation);
         co_return co_await post_record();
     }
 
     flux::Task<Result<>> post_record()
     {
+        record_.ranks_up = ranks_up_.value_or(record_.ranks_up);
         co_return co_await dat::post_record(*parent_, id_, record_);
     }
 
@@ -330,10 +356,12 @@ private:
     Record record_;
     flux::JobId id_ = 0;
     std::uint32_t size_ = 0;
+    std::optional<std::uint32_t> ranks_up_; // once the DAT's broker has told
     std::string parent_uri_;
     std::unique_ptr<flux::Connection> dat_;
     std::unique_ptr<flux::Connection> parent_;
-    std::string nodelist_; // of the DAT's job in the parent, in the order of ranks
+    std::string nodelist_;   // of the DAT's job in the parent, in the order of ranks
+    bool announced_ = false; // the record here is the DAT's, not only the file's
     bool stopping_ = false;
     bool lost_dat_ = false;      // its rank 0 broker is gone
     flux::Interrupt end_;        // the DAT is to end, or has

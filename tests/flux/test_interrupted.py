@@ -11,6 +11,7 @@ import signal
 
 from tests.lib.realflux import (
     GUEST,
+    STRANGER,
     FluxTest,
     Instance,
     eventually,
@@ -76,23 +77,19 @@ class OwnProcessesDie(FluxTest):
         self.dat("stop").succeeded()
         self.assert_no_dat_left()
 
-    def test_a_supervisor_killed_does_not_end_the_dat(self):
-        jobid = self.start("-N2")
-        supervisors = [
+    def workers(self):
+        """The supervisors' inner processes."""
+        return [
             pid
             for pid, words in processes_of(self.installed.program).items()
             if "supervise" in words and "--worker" in words
         ]
-        self.assertEqual(len(supervisors), 1)
-        os.kill(supervisors[0], signal.SIGKILL)
-        eventually(
-            lambda: [
-                pid
-                for pid, words in processes_of(self.installed.program).items()
-                if "--worker" in words and pid != supervisors[0]
-            ],
-            "there is another one",
-        )
+
+    def test_a_supervisor_killed_does_not_end_the_dat(self):
+        jobid = self.start("-N2")
+        [worker] = self.workers()
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: self.workers() not in ([], [worker]), "there is another one")
         self.assertEqual([dat["id"] for dat in self.dats()], [jobid])
         self.dat("stop").succeeded()
         self.assert_no_dat_left()
@@ -122,7 +119,17 @@ class OwnProcessesDie(FluxTest):
         eventually(lambda: len(list(self.doors.iterdir())) == 1, "the rank's door is gone")
         ran = self.run_in(jobid, "-n1", "id", "-un", user=GUEST)
         self.assertEqual(ran.succeeded().out, f"{GUEST}\n")
-        self.assertEqual([dat["id"] for dat in self.dats()], [jobid])
+        # The list tells without being asked for this one, and to everybody.
+        eventually(lambda: self.dats()[0]["ranks_up"] == 1, "the list says so")
+        [dat] = self.dats(user=STRANGER)
+        self.assertEqual((dat["id"], dat["state"], dat["nnodes"]), (jobid, "ready", 2))
+        self.assertIn("ready (1/2 ranks up)", self.dat("status").succeeded().out)
+        # A new supervisor knows it, too.
+        [worker] = self.workers()
+        os.kill(worker, signal.SIGKILL)
+        eventually(lambda: self.workers() not in ([], [worker]), "there is another one")
+        self.dat("status", "--dat", jobid).succeeded()
+        self.assertEqual(self.dats()[0]["ranks_up"], 1)
         self.dat("stop").succeeded()
         self.assert_no_dat_left()
 

@@ -32,12 +32,13 @@ class Status(SandboxTest):
         self.assertEqual(
             set(dat),
             {
-                "name", "id", "jobid", "owner", "userid", "state", "nnodes", "nodelist",
+                "name", "id", "jobid", "owner", "userid", "state", "nnodes", "ranks_up", "nodelist",
                 "ranks", "t_submit", "t_run", "duration", "expiration", "uri", "generation",
                 "applied", "open", "users", "groups", "managers",
             },
         )  # fmt: skip
         self.assertEqual((dat["owner"], dat["duration"]), (OWNER, 3600))
+        self.assertEqual((dat["nnodes"], dat["ranks_up"]), (2, 2))
         self.assertGreater(dat["expiration"], dat["t_run"])
         self.assertGreaterEqual(dat["t_run"], dat["t_submit"])
 

@@ -18,6 +18,7 @@ TEST_CASE("A record reads back as it was written")
     record.managers = {1001};
     record.service_name = "999-dat-f1";
     record.service_rank = 7;
+    record.ranks_up = 2;
     auto read = record_from_json(to_json(record));
     REQUIRE(read);
     CHECK(read->name == "demo");
@@ -27,6 +28,7 @@ TEST_CASE("A record reads back as it was written")
     CHECK(read->managers == record.managers);
     CHECK(read->service_name == "999-dat-f1");
     CHECK(read->service_rank == 7);
+    CHECK(read->ranks_up == 2);
 }
 
 TEST_CASE("What is no record is refused, with the key")
@@ -58,6 +60,8 @@ TEST_CASE("What is no record is refused, with the key")
     CHECK_THAT(error_with("open", "yes"), Contains("\"open\""));
     CHECK_THAT(error_with("generation", -1), Contains("\"generation\""));
     CHECK_THAT(error_with("applied", 1.5), Contains("\"applied\""));
+    CHECK_THAT(error_with("ranks_up", "2"), Contains("\"ranks_up\""));
+    CHECK_THAT(error_with("ranks_up", 4294967296), Contains("\"ranks_up\""));
     CHECK_THAT(error_with("users", "alice"), Contains("\"users\""));
     CHECK_THAT(error_with("users", {"alice"}), Contains("\"users\""));
     CHECK_THAT(error_with("users", {4294967296}), Contains("\"users\""));
