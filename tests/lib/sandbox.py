@@ -41,7 +41,7 @@ GUEST = "games"
 STRANGER = "nobody"
 
 # How long a wait for something that must come may take (seconds). Not a speed limit.
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 needs_root = unittest.skipUnless(ROOT, "needs root, to act as several users")
 
