@@ -59,8 +59,6 @@ void hand_on(int signum, const Supervised& supervised)
 
 Result<Signals> Signals::block()
 {
-    if (std::signal(SIGCHLD, SIG_DFL) == SIG_ERR)
-        return cannot("reset SIGCHLD");
     Signals signals;
     sigset_t blocked;
     sigfillset(&blocked);

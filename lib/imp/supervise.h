@@ -26,8 +26,8 @@ namespace fluxdat::imp {
 class Signals
 {
 public:
-    // Blocks them; from now on they wait to be handed on. SIGCHLD gets its default
-    // action, for a caller may have left it ignored, and then no child's status is had.
+    // Blocks them; from now on they wait to be handed on. SIGCHLD must have its default
+    // action already (main.cpp).
     static Result<Signals> block();
 
     // In the child: signals as the caller of this program had them.

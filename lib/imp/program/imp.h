@@ -19,6 +19,7 @@ struct Places {
     std::string imp_pattern;
     std::string security_pattern;
     std::string reader; // path of the reader program
+    int reader_seconds_max = fluxdat::imp::reader_seconds_max;
 };
 
 struct Imp {

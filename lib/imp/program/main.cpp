@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -41,20 +42,6 @@ void say(const char* severity, const std::string& text)
     _exit(1);
 }
 
-Places places()
-{
-    Places places{FLUX_DAT_SYSCONFDIR "/flux/imp/conf.d/*.toml",
-                  FLUX_DAT_SYSCONFDIR "/flux/security/conf.d/*.toml",
-                  FLUX_DAT_LIBEXECDIR "/flux-dat/flux-dat-imp-reader"};
-#ifdef FLUX_DAT_IMP_TEST
-    if (const char* pattern = std::getenv("FLUX_IMP_CONFIG_PATTERN"))
-        places.imp_pattern = places.security_pattern = pattern;
-    const char* reader = std::getenv("FLUX_DAT_IMP_TEST_READER");
-    places.reader = reader ? reader : FLUX_DAT_IMP_TEST_READER_DEFAULT;
-#endif
-    return places;
-}
-
 std::optional<unsigned> number_in(const char* variable)
 {
     const char* text = std::getenv(variable);
@@ -66,6 +53,22 @@ std::optional<unsigned> number_in(const char* variable)
     if (error != std::errc{} || stop != end || text == end)
         return {};
     return value;
+}
+
+Places places()
+{
+    Places places{FLUX_DAT_SYSCONFDIR "/flux/imp/conf.d/*.toml",
+                  FLUX_DAT_SYSCONFDIR "/flux/security/conf.d/*.toml",
+                  FLUX_DAT_LIBEXECDIR "/flux-dat/flux-dat-imp-reader"};
+#ifdef FLUX_DAT_IMP_TEST
+    if (const char* pattern = std::getenv("FLUX_IMP_CONFIG_PATTERN"))
+        places.imp_pattern = places.security_pattern = pattern;
+    const char* reader = std::getenv("FLUX_DAT_IMP_TEST_READER");
+    places.reader = reader ? reader : FLUX_DAT_IMP_TEST_READER_DEFAULT;
+    if (auto seconds = number_in("FLUX_DAT_IMP_TEST_READER_SECONDS"))
+        places.reader_seconds_max = static_cast<int>(*seconds);
+#endif
+    return places;
 }
 
 // Under sudo(8), and only if the configuration allows it (allow-sudo, for tests): the
@@ -225,6 +228,8 @@ int main(int argc, char** argv)
     std::set_new_handler(fluxdat::imp::out_of_memory);
     if (auto open = fluxdat::imp::open_standard_fds(); !open)
         fluxdat::imp::die(1, open.error().message);
+    // A caller may have left it ignored, and then no child's status is had.
+    std::signal(SIGCHLD, SIG_DFL);
     // execve(2) allows a program to be called without even a name.
     fluxdat::imp::dispatch({argv + (argc > 0 ? 1 : 0), argv + argc});
 }
