@@ -87,8 +87,8 @@ Result<Kv> read_job(const Imp& imp, const std::vector<std::string>& words)
     auto name = choose_reader(imp);
     if (!name)
         return std::unexpected(std::move(name.error()));
-    Reader reader{imp.places.reader, imp.also_trusted(), {*name},
-                  imp.places.reader_seconds_max};
+    Reader reader{
+        imp.places.reader, imp.also_trusted(), {*name}, imp.places.reader_seconds_max};
     reader.arguments.insert(reader.arguments.end(), words.begin() + 1, words.end());
     debug(imp, "exec: reader " + *name);
     return read_input(reader, imp.uid, imp.gid);
