@@ -40,6 +40,8 @@ flux::Task<fluxdat::Result<Answers>> ask(flux::Loop& loop, const FluxJob& job,
         (*connection)
             ->rpc("job-info.lookup", std::move(keys), flux::nodeid_any, &interrupt));
     auto answers = co_await flux::when_all(std::move(calls));
+    if (!answers[1] && answers[1].error().errnum == ENOENT)
+        answers[1].error().message = "there is no such job, or it has no J or R yet";
     for (auto& answer : answers)
         if (!answer)
             co_return std::unexpected(std::move(answer.error()));
@@ -108,8 +110,6 @@ Result<nlohmann::json> read_flux(const FluxJob& job)
     const std::string where =
         "job " + flux::format_jobid_ascii(job.id) + " at " + job.uri;
     auto answers = loop.run(ask(loop, job, interrupt));
-    if (!answers && answers.error().errnum == ENOENT)
-        return fail(where + ": there is no such job, or it has no J or R yet", ENOENT);
     if (!answers)
         return fail_from(where, answers.error());
     std::string signed_jobspec = flux::text_at(answers->lookup, "J");

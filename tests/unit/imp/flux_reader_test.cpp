@@ -198,7 +198,8 @@ TEST_CASE("flux reader: answers that are no help", "[flux_reader]")
 {
     auto nowhere = read_flux({"local:///nosuch/local", 1});
     REQUIRE_FALSE(nowhere);
-    CHECK_THAT(nowhere.error().message, Contains("at local:///nosuch/local: "));
+    CHECK_THAT(nowhere.error().message,
+               Contains("at local:///nosuch/local: ") && !Contains("no such job"));
 
     CHECK(refused([](const Message& request) {
               return request.topic == "attr.get" ? as_flux(request)
