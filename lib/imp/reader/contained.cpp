@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <hwloc.h>
@@ -115,6 +116,9 @@ struct FreeBitmap {
 // order of cores follows packages, NUMA nodes and caches.
 Result<Topology> load_topology()
 {
+    // hwloc's plugins look for devices only, and loading them (OpenCL, CUDA) takes
+    // longer than all the rest of a job's start here.
+    ::setenv("HWLOC_PLUGINS_PATH", "/dev/null", 1);
     hwloc_topology_t raw = nullptr;
     if (hwloc_topology_init(&raw) < 0)
         return fail("R_local.cpu: cannot look at this host's topology", errno);
