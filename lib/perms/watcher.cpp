@@ -132,15 +132,11 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     if (child < 0)
         return failed(fmt::format("no process: {}", strerror(errno)));
     if (child == 0) {
-        // Two generations: the first leads the new session and ends, so the watcher
-        // belongs to nobody here and never gets a terminal.
+        // It stays a child of the process that becomes the broker, and ends after it,
+        // so the broker never sees it end. (A second fork(2), to be nobody's child,
+        // would be paid for on every rank.)
         if (::setsid() < 0)
             give_up(writing.get(), "setsid");
-        pid_t watcher = ::fork();
-        if (watcher < 0)
-            give_up(writing.get(), "fork");
-        if (watcher > 0)
-            ::_exit(0);
         if (!detach())
             give_up(writing.get(), "cannot detach from the job");
         if (!close_others(
@@ -155,10 +151,11 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     }
     writing = Fd();
     auto said = read_report(reading.get());
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR)
-        ;
-    if (said != std::string_view(&ready, 1))
+    if (said != std::string_view(&ready, 1)) {
+        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR)
+            ;
         return failed(said.empty() ? "it ended at once" : said);
+    }
     return {};
 }
 

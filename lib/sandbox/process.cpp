@@ -78,7 +78,10 @@ std::vector<char*> pointers(const std::vector<std::string>& strings)
     return out;
 }
 
-// The child, from fork to exec. Everything it needs was allocated before.
+// The child, from vfork(2) to exec: a fork(2) would copy the engine's page tables for
+// each of a job's tasks, and have the engine fault on every page that it then writes.
+// Everything the child needs was allocated before. Its signals are blocked until it has
+// no handlers any more, which would run in the engine's memory.
 struct ChildSide {
     const Command& command;
     std::vector<std::string> files;
@@ -86,6 +89,21 @@ struct ChildSide {
     std::string chdir_message;
     pid_t parent;
     int in = -1, out = -1, err = -1, error_pipe = -1;
+
+    // The child's pid, or -1 with errno.
+    pid_t start()
+    {
+        sigset_t all, before;
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, &before);
+        pid_t pid = vfork();
+        if (pid == 0)
+            run();
+        int errnum = errno;
+        sigprocmask(SIG_SETMASK, &before, nullptr);
+        errno = errnum;
+        return pid;
+    }
 
     [[noreturn]] void run()
     {
@@ -97,7 +115,7 @@ struct ChildSide {
             _exit(127);
         if (command.own_group)
             setpgid(0, 0);
-        for (int signum = 1; signum < NSIG; signum++)
+        for (int signum = 1; signum <= SIGSYS; signum++)
             signal(signum, SIG_DFL);
         sigset_t none;
         sigemptyset(&none);
@@ -316,11 +334,9 @@ Result<std::shared_ptr<Process>> Children::start(const Command& command,
                     out.write,
                     err.write,
                     error.write};
-    pid_t pid = fork();
+    pid_t pid = child.start();
     if (pid < 0)
         return fail_errno(errno, "cannot fork");
-    if (pid == 0)
-        child.run();
 
     in.close_read();
     out.close_write();
