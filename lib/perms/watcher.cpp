@@ -128,15 +128,21 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     Fd writing = above_standard(Fd(ends[1]));
 
     SignalsBlocked blocked;
-    pid_t child = ::fork();
+    pid_t child = ::vfork();
     if (child < 0)
         return failed(fmt::format("no process: {}", strerror(errno)));
     if (child == 0) {
-        // It stays a child of the process that becomes the broker, and ends after it,
-        // so the broker never sees it end. (A second fork(2), to be nobody's child,
-        // would be paid for on every rank.)
+        // Two generations: the first leads the new session and ends, so the watcher
+        // belongs to nobody here and never gets a terminal. The first does nothing but
+        // that, so it borrows this process's memory (vfork): a copy would be made, and
+        // thrown away, on every rank.
         if (::setsid() < 0)
             give_up(writing.get(), "setsid");
+        pid_t watcher = ::fork();
+        if (watcher < 0)
+            give_up(writing.get(), "fork");
+        if (watcher > 0)
+            ::_exit(0);
         if (!detach())
             give_up(writing.get(), "cannot detach from the job");
         if (!close_others(
@@ -151,11 +157,10 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     }
     writing = Fd();
     auto said = read_report(reading.get());
-    if (said != std::string_view(&ready, 1)) {
-        while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR)
-            ;
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR)
+        ;
+    if (said != std::string_view(&ready, 1))
         return failed(said.empty() ? "it ended at once" : said);
-    }
     return {};
 }
 

@@ -21,7 +21,7 @@ using Catch::Contains;
 namespace {
 
 // A rank: a process that made its door, left a watcher, and became another program.
-// The watcher is the broker's child, and this process's when the broker has ended.
+// The watcher becomes a child of this process, so it can be found and waited for.
 struct Rank {
     TemporaryDirectory top;
     std::string door = top / "dat-fAbC.0";
@@ -44,14 +44,11 @@ struct Rank {
         for (ssize_t got; (got = ::read(ends[0], buffer, sizeof(buffer))) > 0;)
             output.append(buffer, static_cast<std::size_t>(got));
         ::close(ends[0]);
-        // A broker that has ended has no children any more.
-        for (pid_t parent : {broker, ::getpid()}) {
-            std::istringstream children(
-                read_file(fmt::format("/proc/{0}/task/{0}/children", parent)));
-            for (pid_t child; watcher < 0 && children >> child;)
-                if (child != broker)
-                    watcher = child;
-        }
+        std::istringstream children(
+            read_file(fmt::format("/proc/self/task/{0}/children", ::getpid())));
+        for (pid_t child; children >> child;)
+            if (child != broker)
+                watcher = child;
     }
 
     ~Rank()
@@ -129,7 +126,8 @@ TEST_CASE("a door goes when its rank ends by itself, even before it was a broker
 {
     for (std::string script : {"exit 0", "exit 3", "kill -9 $$"}) {
         Rank rank(script);
-        CHECK(rank.end(0) == 0);
+        // The watcher may be gone already, and seen as a zombie or not.
+        rank.end(0);
         CHECK(entries(rank.top.path()).empty());
     }
 }
@@ -163,7 +161,7 @@ TEST_CASE("signals to the job do not end the watcher")
     for (int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM,
                        SIGPIPE, SIGTSTP})
         REQUIRE(::kill(rank.watcher, signal) == 0);
-    CHECK(::kill(rank.watcher, 0) == 0);
+    CHECK(::waitpid(rank.watcher, nullptr, WNOHANG) == 0);
     CHECK(is_locked(rank.door));
     // It has not taken any of them when the broker's end is the next thing it sees.
     CHECK(rank.end(SIGKILL) == 0);
@@ -200,14 +198,18 @@ TEST_CASE("no process to be had for the watcher")
     }
     TemporaryDirectory top;
     REQUIRE(::chmod(top.path().c_str(), 01777) == 0);
-    auto said = as_user(owner_uid, owner_uid, [&] {
-        rlimit limit{1, 1};
-        ::setrlimit(RLIMIT_NPROC, &limit);
-        return message(spawn_watcher(door_in(top.path(), guests(1, {})), ::getpid()));
-    });
-    CHECK_THAT(said, Contains("cannot watch over the door")
-                         && Contains("Resource temporarily unavailable"));
-    CHECK(entries(top.path()).empty());
+    // One more process: enough for the first generation, not for the second.
+    for (rlim_t processes : {1, 2}) {
+        auto said = as_user(owner_uid, owner_uid, [&] {
+            rlimit limit{processes, processes};
+            ::setrlimit(RLIMIT_NPROC, &limit);
+            return message(
+                spawn_watcher(door_in(top.path(), guests(1, {})), ::getpid()));
+        });
+        CHECK_THAT(said, Contains("cannot watch over the door")
+                             && Contains("Resource temporarily unavailable"));
+        CHECK(entries(top.path()).empty());
+    }
 }
 
 TEST_CASE("a watcher starts where 0 to 2 are closed, too")
