@@ -107,11 +107,16 @@ class Installed(unittest.TestCase):
             files = {str(path.relative_to(prefix)) for path in prefix.rglob("*")}
             for name in (
                 "bin/flux-dat",
+                "libexec/flux-dat/flux-dat-imp",
+                "libexec/flux-dat/flux-dat-imp-reader",
                 "share/man/man1/flux-dat.1",
                 "share/bash-completion/completions/flux-dat",
             ):
                 self.assertIn(name, files)
-            for path in prefix.rglob("*"):
-                self.assertEqual(path.lstat().st_mode & 0o6000, 0, f"{path} is setuid")
+            setuid = [
+                path.name for path in prefix.rglob("*") if path.lstat().st_mode & 0o6000
+            ]
+            self.assertEqual(setuid, ["flux-dat-imp"])
+            self.assertEqual([name for name in files if name.endswith("-test")], [])
             ran = flux_dat("--version", program=prefix / "bin/flux-dat", env=dict(os.environ))
             self.assertEqual(ran.returncode, 0, ran.stderr)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
 // flux-dat-imp check [--json]: reads the configuration as exec and run would, and tells
-// everything that is wrong with it or would be refused, each with its file. It runs with
-// the rights of who calls it and no more: what it reads out is then nothing that the
-// caller could not read. Root sees all.
+// everything that is wrong with it or would be refused, each with its file. It runs
+// with the rights of who calls it and no more: what it reads out is then nothing that
+// the caller could not read. Root sees all.
 //
 // Exit status: 0 nothing is wrong, 1 an error or a warning, 2 usage.
 #include "lib/imp/credentials.h"
@@ -43,7 +43,8 @@ const char* severity_name(Severity severity)
 class Check
 {
 public:
-    Check(const Imp& imp, std::vector<Problem>& problems) : imp_(imp), problems_(problems)
+    Check(const Imp& imp, std::vector<Problem>& problems)
+        : imp_(imp), problems_(problems)
     {
     }
 
@@ -168,7 +169,8 @@ void Check::sign()
 {
     const auto& sign = imp_.config.sign;
     if (!sign.set) {
-        add(Severity::warning, sign.file, "there is no [sign]: no signature is accepted");
+        add(Severity::warning, sign.file,
+            "there is no [sign]: no signature is accepted");
         return;
     }
     if (std::ranges::find(sign.allowed_types, "none") != sign.allowed_types.end())
@@ -203,16 +205,15 @@ std::string json_string(const std::string& text)
 
 std::string as_json(const std::vector<Problem>& problems, bool good)
 {
-    std::string out = std::string("{\"ok\": ") + (good ? "true" : "false")
-                      + ", \"problems\": [";
+    std::string out =
+        std::string("{\"ok\": ") + (good ? "true" : "false") + ", \"problems\": [";
     const char* comma = "";
     for (const auto& problem : problems) {
         out += comma;
         out += std::string("{\"severity\": \"") + severity_name(problem.severity)
                + "\", \"file\": "
                + (problem.file.empty() ? "null" : json_string(problem.file))
-               + ", \"line\": "
-               + (problem.line ? std::to_string(problem.line) : "null")
+               + ", \"line\": " + (problem.line ? std::to_string(problem.line) : "null")
                + ", \"message\": " + json_string(problem.message) + "}";
         comma = ", ";
     }

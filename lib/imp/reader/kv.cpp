@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-// The reader `kv`: an encoded Kv from stdin, as a compromised reader could write it. For
-// tests; a configuration that does not name it in exec.readers does not have it.
+// The reader `kv`: an encoded Kv from stdin, as a compromised reader could write it.
+// For tests; a configuration that does not name it in exec.readers does not have it.
 #include "lib/imp/reader/reader.h"
 
 #include <unistd.h>
