@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/imp/cgroup.h"
 
+#include "lib/imp/fd.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -35,22 +37,6 @@ constexpr int kill_passes_max = 1000;
 constexpr int look_again_ms = 10000;
 // Processes that kill_all() holds descriptors of at a time.
 constexpr std::size_t kill_at_once = 256;
-
-class Fd
-{
-public:
-    explicit Fd(int fd) : fd_(fd) {}
-    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    ~Fd()
-    {
-        if (fd_ >= 0)
-            ::close(fd_);
-    }
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
 
 std::unexpected<Error> fail_errno(const std::string& what, int errnum)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/imp/devices.h"
 
+#include "lib/imp/fd.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -322,8 +324,8 @@ Result<> attach_device_program(const std::string& cgroup,
     load.insn_cnt = static_cast<__u32>(program.size());
     // The program calls nothing that would ask for a license.
     load.license = reinterpret_cast<std::uintptr_t>("LGPL-3.0-or-later");
-    int loaded = static_cast<int>(bpf(BPF_PROG_LOAD, load));
-    if (loaded < 0) {
+    Fd loaded(static_cast<int>(bpf(BPF_PROG_LOAD, load)));
+    if (!loaded) {
         int errnum = errno;
         std::string why = errnum == EINVAL || errnum == ENOSYS
                               ? " (the kernel needs CONFIG_CGROUP_BPF)"
@@ -332,20 +334,18 @@ Result<> attach_device_program(const std::string& cgroup,
                         + std::strerror(errnum) + why,
                     errnum);
     }
-    int directory = ::open(cgroup.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    Fd directory(::open(cgroup.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     bpf_attr attach{};
-    attach.target_fd = static_cast<__u32>(directory);
-    attach.attach_bpf_fd = static_cast<__u32>(loaded);
+    attach.target_fd = static_cast<__u32>(directory.get());
+    attach.attach_bpf_fd = static_cast<__u32>(loaded.get());
     attach.attach_type = BPF_CGROUP_DEVICE;
     attach.attach_flags = BPF_F_ALLOW_MULTI;
-    int errnum = directory < 0 || bpf(BPF_PROG_ATTACH, attach) < 0 ? errno : 0;
-    ::close(loaded);
-    if (directory >= 0)
-        ::close(directory);
-    if (errnum)
+    if (!directory || bpf(BPF_PROG_ATTACH, attach) < 0) {
+        int errnum = errno;
         return fail("cannot attach the program that contains devices to " + cgroup
                         + ": " + std::strerror(errnum),
                     errnum);
+    }
     return {};
 }
 
