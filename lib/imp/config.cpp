@@ -331,6 +331,19 @@ std::vector<std::string> matching_files(const std::string& pattern,
     return files;
 }
 
+std::optional<toml::table> parse(std::string_view text, const std::string& file,
+                                 std::vector<Problem>& problems)
+{
+    auto parsed = toml::parse(text, std::string_view(file));
+    if (!parsed) {
+        problems.push_back({Severity::error, file,
+                            static_cast<unsigned>(parsed.error().source().begin.line),
+                            "not TOML: " + std::string(parsed.error().description())});
+        return {};
+    }
+    return std::move(parsed).table();
+}
+
 std::optional<toml::table> read_file(const std::string& file, uid_t also,
                                      std::vector<Problem>& problems)
 {
@@ -345,14 +358,36 @@ std::optional<toml::table> read_file(const std::string& file, uid_t also,
         problems.push_back({Severity::error, {}, 0, text.error().message});
         return {};
     }
-    auto parsed = toml::parse(std::string_view(*text), std::string_view(file));
-    if (!parsed) {
-        problems.push_back({Severity::error, file,
-                            static_cast<unsigned>(parsed.error().source().begin.line),
-                            "not TOML: " + std::string(parsed.error().description())});
-        return {};
+    return parse(*text, file, problems);
+}
+
+// Which of the two sets a file is of; both in tests.
+struct Set {
+    bool imp;
+    bool security;
+};
+
+void read_table(const toml::table& root, const std::string& file, Set set,
+                Config& config, Origins& origins, std::vector<Problem>& problems)
+{
+    bool shared = set.imp && set.security;
+    Reading reading(config, file, problems);
+    if (set.imp) {
+        check_keys(root, file, imp_keys, shared, origins, problems);
+        reading.imp_table(root);
     }
-    return std::move(parsed).table();
+    if (set.security) {
+        check_keys(root, file, security_keys, shared, origins, problems);
+        reading.security_table(root);
+    }
+}
+
+void read_set(const std::string& pattern, uid_t also, Set set, Config& config,
+              Origins& origins, std::vector<Problem>& problems)
+{
+    for (const auto& file : matching_files(pattern, problems))
+        if (auto root = read_file(file, also, problems))
+            read_table(*root, file, set, config, origins, problems);
 }
 
 } // namespace
@@ -372,27 +407,19 @@ Config read_config(const ConfigPlaces& places, std::vector<Problem>& problems)
     config.sign.file = places.security;
     bool shared = places.imp == places.security;
     Origins origins;
-    for (const auto& file : matching_files(places.imp, problems)) {
-        auto root = read_file(file, places.also, problems);
-        if (!root)
-            continue;
-        check_keys(*root, file, imp_keys, shared, origins, problems);
-        Reading reading(config, file, problems);
-        reading.imp_table(*root);
-        if (shared) {
-            check_keys(*root, file, security_keys, shared, origins, problems);
-            reading.security_table(*root);
-        }
-    }
-    if (shared)
-        return config;
-    for (const auto& file : matching_files(places.security, problems)) {
-        auto root = read_file(file, places.also, problems);
-        if (!root)
-            continue;
-        check_keys(*root, file, security_keys, shared, origins, problems);
-        Reading(config, file, problems).security_table(*root);
-    }
+    read_set(places.imp, places.also, {true, shared}, config, origins, problems);
+    if (!shared)
+        read_set(places.security, places.also, {false, true}, config, origins,
+                 problems);
+    return config;
+}
+
+Config read_config_text(std::string_view text, std::vector<Problem>& problems)
+{
+    Config config;
+    Origins origins;
+    if (auto root = parse(text, "text", problems))
+        read_table(*root, "text", {true, true}, config, origins, problems);
     return config;
 }
 

@@ -24,6 +24,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -95,5 +96,8 @@ struct ConfigPlaces {
 // Reads all of it, and goes on after a problem to find the others. If one of them is an
 // error, the Config is not to be used.
 Config read_config(const ConfigPlaces& places, std::vector<Problem>& problems);
+
+// The same of a text that is the only file of both sets, "text" in messages.
+Config read_config_text(std::string_view text, std::vector<Problem>& problems);
 
 } // namespace fluxdat::imp
