@@ -204,6 +204,14 @@ Result<const Kv::Pair*> Kv::get(std::string_view key, Type type) const
     return &pair;
 }
 
+Result<std::string_view> Kv::view_string(std::string_view key) const
+{
+    auto pair = get(key, Type::string);
+    if (!pair)
+        return std::unexpected(std::move(pair.error()));
+    return (*pair)->value;
+}
+
 Result<std::string> Kv::get_string(std::string_view key) const
 {
     auto pair = get(key, Type::string);

@@ -61,6 +61,8 @@ public:
     // Each fails if there is no such key (ENOENT) or its value is of another type
     // (EINVAL); the message names key and types.
     Result<std::string> get_string(std::string_view key) const;
+    // The same without a copy, good as long as this Kv is not changed.
+    Result<std::string_view> view_string(std::string_view key) const;
     Result<std::int64_t> get_integer(std::string_view key) const;
     Result<double> get_real(std::string_view key) const;
     Result<bool> get_boolean(std::string_view key) const;

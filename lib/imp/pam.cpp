@@ -2,11 +2,57 @@
 #include "lib/imp/pam.h"
 
 #include <cstdlib>
+#include <dlfcn.h>
 #include <security/pam_appl.h>
 
 namespace fluxdat::imp {
 
 namespace {
+
+// libpam's functions, loaded where they are needed: linked, it and what it links would
+// be in every setuid process of every site, and cost a job start more than all the
+// rest. The dynamic linker looks for a name without a slash in the system's directories
+// only.
+class Library
+{
+public:
+    Library() : handle_(dlopen("libpam.so.0", RTLD_NOW | RTLD_LOCAL)) {}
+    ~Library()
+    {
+        if (handle_)
+            dlclose(handle_);
+    }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+
+    bool load()
+    {
+        return handle_ && find(start, "pam_start") && find(end, "pam_end")
+               && find(authenticate, "pam_authenticate") && find(setcred, "pam_setcred")
+               && find(open_session, "pam_open_session")
+               && find(close_session, "pam_close_session")
+               && find(getenvlist, "pam_getenvlist") && find(strerror, "pam_strerror");
+    }
+
+    decltype(&pam_start) start = nullptr;
+    decltype(&pam_end) end = nullptr;
+    decltype(&pam_authenticate) authenticate = nullptr;
+    decltype(&pam_setcred) setcred = nullptr;
+    decltype(&pam_open_session) open_session = nullptr;
+    decltype(&pam_close_session) close_session = nullptr;
+    decltype(&pam_getenvlist) getenvlist = nullptr;
+    decltype(&pam_strerror) strerror = nullptr;
+
+private:
+    template <class Function>
+    bool find(Function& function, const char* name)
+    {
+        function = reinterpret_cast<Function>(dlsym(handle_, name));
+        return function != nullptr;
+    }
+
+    void* handle_;
+};
 
 // Nobody is there to be asked for a password: a module that asks is refused.
 int nobody_to_ask(int, const pam_message**, pam_response**, void*)
@@ -19,6 +65,7 @@ const pam_conv conversation{nobody_to_ask, nullptr};
 } // namespace
 
 struct PamSession::Handle {
+    Library library;
     pam_handle_t* pam = nullptr;
     int status = PAM_SUCCESS;
     bool has_credentials = false;
@@ -27,11 +74,11 @@ struct PamSession::Handle {
     ~Handle()
     {
         if (is_open)
-            status = pam_close_session(pam, 0);
+            status = library.close_session(pam, 0);
         if (has_credentials)
-            status = pam_setcred(pam, PAM_DELETE_CRED);
+            status = library.setcred(pam, PAM_DELETE_CRED);
         if (pam)
-            pam_end(pam, status);
+            library.end(pam, status);
     }
 
     Result<> step(const char* what, int result)
@@ -40,7 +87,7 @@ struct PamSession::Handle {
         if (result == PAM_SUCCESS)
             return {};
         return fail(std::string("PAM (exec.pam-support, ") + pam_service_file
-                    + "): " + what + ": " + pam_strerror(pam, result));
+                    + "): " + what + ": " + library.strerror(pam, result));
     }
 };
 
@@ -53,18 +100,21 @@ Result<PamSession> PamSession::open(const std::string& user)
 {
     auto handle = std::make_unique<Handle>();
     auto& h = *handle;
+    auto& pam = h.library;
+    if (!pam.load())
+        return fail("PAM (exec.pam-support): libpam.so.0 is not there, or not libpam");
     auto done =
-        h.step("start", pam_start(pam_service, user.c_str(), &conversation, &h.pam));
+        h.step("start", pam.start(pam_service, user.c_str(), &conversation, &h.pam));
     // The signature has authenticated the user; the auth modules are still asked, since
     // they have a say in whether this account may come in here (pam_localuser).
     if (done)
-        done = h.step("auth", pam_authenticate(h.pam, PAM_SILENT));
+        done = h.step("auth", pam.authenticate(h.pam, PAM_SILENT));
     if (done) {
-        done = h.step("credentials", pam_setcred(h.pam, PAM_ESTABLISH_CRED));
+        done = h.step("credentials", pam.setcred(h.pam, PAM_ESTABLISH_CRED));
         h.has_credentials = done.has_value();
     }
     if (done) {
-        done = h.step("session", pam_open_session(h.pam, 0));
+        done = h.step("session", pam.open_session(h.pam, 0));
         h.is_open = done.has_value();
     }
     if (!done)
@@ -75,7 +125,7 @@ Result<PamSession> PamSession::open(const std::string& user)
 std::vector<std::string> PamSession::environment() const
 {
     std::vector<std::string> variables;
-    char** list = pam_getenvlist(handle_->pam);
+    char** list = handle_->library.getenvlist(handle_->pam);
     for (char** entry = list; entry && *entry; entry++) {
         variables.emplace_back(*entry);
         std::free(*entry);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/imp/privsep.h"
 
+#include "lib/imp/bytes.h"
 #include "lib/imp/credentials.h"
 #include "lib/imp/fd.h"
 #include "lib/imp/process.h"
@@ -106,30 +107,26 @@ Result<> wait_readable(int fd, const Deadline& deadline)
     }
 }
 
-Result<std::string> read_output(int fd, const Deadline& deadline)
+Result<Bytes> read_output(int fd, const Deadline& deadline)
 {
-    std::string bytes;
-    std::size_t length = 0;
+    Bytes bytes;
     for (;;) {
         if (auto ready = wait_readable(fd, deadline); !ready)
             return std::unexpected(std::move(ready.error()));
-        if (bytes.size() - length < 65536)
-            bytes.resize(std::max<std::size_t>(bytes.size() * 2, 65536));
-        auto got = read(fd, bytes.data() + length, bytes.size() - length);
+        auto room = bytes.room();
+        auto got = read(fd, room.data(), room.size());
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
             return cannot("read from the reader");
         if (got == 0)
-            break;
-        length += static_cast<std::size_t>(got);
-        if (length > kv_bytes_max)
+            return bytes;
+        bytes.filled(static_cast<std::size_t>(got));
+        if (bytes.size() > kv_bytes_max)
             return fail("the reader wrote more than " + std::to_string(kv_bytes_max)
                             + " bytes",
                         E2BIG);
     }
-    bytes.resize(length);
-    return bytes;
 }
 
 // Waits for the end of the child; its status as waitpid(2) gives it.
@@ -160,7 +157,7 @@ std::string how_it_ended(int status)
     return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
-Result<Kv> judge(const std::string& bytes, int status)
+Result<Kv> judge(std::string_view bytes, int status)
 {
     auto kv = Kv::decode(bytes);
     if (kv && kv->contains("error")) {
@@ -211,7 +208,7 @@ Result<Kv> read_input(const Reader& reader, uid_t uid, gid_t gid)
                         ETIME);
         return std::unexpected(std::move(status.error()));
     }
-    return judge(*bytes, *status);
+    return judge(bytes->view(), *status);
 }
 
 } // namespace fluxdat::imp

@@ -346,7 +346,8 @@ class Limits(ImpTest):
         )  # fmt: skip
         if probe.returncode == 0:
             self.skipTest("RLIMIT_NPROC is not enforced here")
-        self.refused(self.limited(none), "Resource temporarily unavailable")
+        done = self.limited(none, FLUX_IMP_EXEC_HELPER=f"cat {self.given()}")
+        self.refused(done, "helper", "cannot be started", "Resource temporarily unavailable")
 
     def test_less_and_less_memory(self):
         """Enough or not: either the job runs, or nothing does."""

@@ -137,6 +137,7 @@ class ImpTest(unittest.TestCase):
             raise unittest.SkipTest(f"{cls.place} is on a file system without setuid")
         cls.program = cls.install(TEST_PROGRAM, "flux-dat-imp", 0o4755)
         cls.reader = cls.install(READER, "flux-dat-imp-reader", 0o755)
+        cls.install(READER.parent / "flux-dat-imp-reader-full", "flux-dat-imp-reader-full", 0o755)
         cls.munged = Munged(cls.place / "munge")
         cls.addClassCleanup(cls.munged.stop)
 

@@ -100,7 +100,7 @@ Result<uid_t> verify(const Imp& imp, const Kv& input)
     if (!imp.config.sign.set)
         return fail("signature validation failed: there is no [sign] in "
                     + imp.config.sign.file);
-    auto J = input.get_string("J");
+    auto J = input.view_string("J");
     if (!J)
         return fail("the input has no J: " + J.error().message, EINVAL);
     auto verified = sign_unwrap(*J, imp.config.sign.policy);

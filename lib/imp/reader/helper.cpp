@@ -92,7 +92,7 @@ Result<Kv> read_helper(const Arguments&)
     // What a helper that failed has printed is not what it meant to print.
     if (status != 0)
         return fail(source + " " + how_it_ended(status));
-    return from_json(*text, "the output of " + source);
+    return from_json(text->view(), "the output of " + source);
 }
 
 } // namespace fluxdat::imp::reader

@@ -12,7 +12,7 @@ Result<Kv> read_kv(const Arguments&)
     auto bytes = read_all(STDIN_FILENO, "stdin");
     if (!bytes)
         return std::unexpected(std::move(bytes.error()));
-    return Kv::decode(*bytes);
+    return Kv::decode(bytes->view());
 }
 
 } // namespace fluxdat::imp::reader

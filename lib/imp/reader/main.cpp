@@ -4,12 +4,10 @@
 // runs the reader NAME (reader.h) and writes what it read, or why it could not, as one
 // Kv to descriptor 3.
 #include "lib/imp/privsep.h"
-#include "lib/imp/reader/flux.h"
 #include "lib/imp/reader/reader.h"
 
 #include <cerrno>
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <unistd.h>
 
@@ -71,15 +69,9 @@ int run(const Arguments& words)
 
 } // namespace
 
-Result<Kv> read_flux_job(const Arguments& arguments)
+bool keep_output()
 {
-    auto job = find_flux_job(arguments);
-    if (!job)
-        return std::unexpected(std::move(job.error()));
-    auto input = read_flux(*job);
-    if (!input)
-        return std::unexpected(std::move(input.error()));
-    return from_object(*input, "what the instance gave");
+    return fcntl(reader_output_fd, F_SETFD, 0) == 0;
 }
 
 } // namespace fluxdat::imp::reader

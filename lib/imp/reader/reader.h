@@ -12,11 +12,11 @@
 // A new one is a file here with one function, and a line in main.cpp.
 #pragma once
 
+#include "lib/imp/bytes.h"
 #include "lib/imp/kv.h"
 #include "lib/imp/result.h"
 #include "lib/imp/sign.h"
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,9 +37,23 @@ Result<Kv> read_kv(const Arguments& arguments);
 // What all JSON inputs come to: J, options.*, R_local.*. `source` is what messages call
 // the text. Fails on what is no JSON, no object, and has no string J.
 Result<Kv> from_json(std::string_view text, const std::string& source);
-Result<Kv> from_object(const nlohmann::json& input, const std::string& source);
+
+// For from_json(), where the text has options or R_local: adds what they come to. There
+// are two programs, for the sake of the many inputs that have neither. What turns ids
+// of cores into CPUs takes longer to be loaded (hwloc) than everything else that is
+// done to start a job. So the one that the IMP starts is small and static; its
+// contain() gives the text to the other one, which it becomes (light.cpp); that one's
+// does the work (full.cpp).
+Result<> contain(std::string_view text, Kv& out);
+
+// Lets a program that this one becomes have the pipe to the IMP; false if that failed.
+bool keep_output();
+
+// Becomes the other program, with the reader `name` and `text` as its stdin; returns
+// only when that fails.
+Error become_full(const char* name, std::string_view text, const Arguments& arguments);
 
 // Everything from fd up to its end, at most input_bytes_max.
-Result<std::string> read_all(int fd, const std::string& source);
+Result<Bytes> read_all(int fd, const std::string& source);
 
 } // namespace fluxdat::imp::reader
