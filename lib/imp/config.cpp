@@ -14,6 +14,9 @@
 // Header only: the setuid program links no library for it. Errors are values here, too.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
+// toml++ does not know that GCC 12 has from_chars(3) for these; streams bring the
+// locales.
+#define TOML_FLOAT_CHARCONV 1
 #define TOML_ENABLE_FORMATTERS 0
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/imp/devices.h"
 
+#include "lib/imp/bytes.h"
 #include "lib/imp/fd.h"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <fstream>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -88,12 +88,25 @@ Result<std::vector<std::uint32_t>> majors_of(bool block, const std::string& patt
                                              const std::string& root)
 {
     std::string path = root + "/proc/devices";
-    std::ifstream file(path);
+    // Not a stream: those bring the locales into a program that needs none.
+    Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file)
         return fail("cannot open " + path + ": " + std::strerror(errno), errno);
+    Bytes text;
+    for (;;) {
+        auto room = text.room();
+        auto got = ::read(file.get(), room.data(), room.size());
+        if (got < 0)
+            return fail("cannot read " + path + ": " + std::strerror(errno), errno);
+        if (got == 0)
+            break;
+        text.filled(static_cast<std::size_t>(got));
+    }
     std::vector<std::uint32_t> majors;
     bool in_section = false;
-    for (std::string line; std::getline(file, line);) {
+    for (auto rest = text.view(); !rest.empty();) {
+        std::string line(rest.substr(0, rest.find('\n')));
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
         if (line.ends_with(':')) {
             in_section = line == (block ? "Block devices:" : "Character devices:");
             continue;
