@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
 // What the fuzzers call with bytes of their invention, and the unit tests with every
-// seed in tests/fuzz/seeds: all that parses something from outside. Each aborts when a
+// seed in tests/fuzz/corpus: all that parses something from outside. Each aborts when a
 // promise of the parser does not hold, not only when it crashes.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// What flux-dat-imp-reader-full does of options and R_local (reader.h says why there are
-// two programs).
+// What flux-dat-imp-reader-full does of options and R_local (reader.h says why there
+// are two programs).
 #include "lib/imp/reader/contained.h"
 #include "lib/imp/reader/reader.h"
 
