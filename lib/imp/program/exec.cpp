@@ -33,7 +33,6 @@ namespace {
 struct Job {
     User owner;
     User guest;
-    std::vector<gid_t> guest_groups;
     std::vector<std::string> shell; // its path and arguments
     Containment containment;
     std::optional<PamSession> pam;
@@ -124,7 +123,10 @@ Result<> check_granted(const Imp& imp, const Job& job)
     auto grants = read_grants(path, imp.uid, imp.gid);
     if (!grants)
         return fail("guest list (FLUX_DAT_GRANTS): " + grants.error().message, EPERM);
-    if (!is_granted(*grants, job.guest, job.guest_groups))
+    auto groups = groups_of(job.guest);
+    if (!groups)
+        return std::unexpected(std::move(groups.error()));
+    if (!is_granted(*grants, job.guest, *groups))
         return fail("user " + audit_user(job.guest) + " is not on the guest list "
                         + in_quotes(path) + " (FLUX_DAT_GRANTS)",
                     EPERM);
@@ -151,10 +153,6 @@ Result<> verify_job(const Imp& imp, const std::vector<std::string>& words, Job& 
         return fail("user " + audit_user(job.guest)
                         + " has another uid, or root's group, in the user database",
                     EPERM);
-    auto groups = groups_of(job.guest);
-    if (!groups)
-        return std::unexpected(std::move(groups.error()));
-    job.guest_groups = std::move(*groups);
     if (auto granted = check_granted(imp, job); !granted)
         return granted;
     auto containment = Containment::from_kv(*input);
@@ -204,9 +202,14 @@ Result<> become_guest(const Imp& imp, const Job& job,
         return std::unexpected(std::move(warnings.error()));
     for (const auto& text : *warnings)
         warn("exec: " + text);
-    if (imp.privileged)
-        if (auto became = become(job.guest, job.guest_groups); !became)
+    if (imp.privileged) {
+        // Asked for here, since it may load all that nsswitch.conf(5) names.
+        auto groups = groups_of(job.guest);
+        if (!groups)
+            return std::unexpected(std::move(groups.error()));
+        if (auto became = become(job.guest, *groups); !became)
             return became;
+    }
     // The caller's directory may be one that the guest cannot even be in.
     if (chdir("/") < 0)
         return fail(std::string("cannot change to /: ") + std::strerror(errno), errno);
