@@ -262,6 +262,13 @@ Result<Composed> merge_sources(const Inputs& inputs, Sources sources)
         if (*imp)
             merge(composed.root, std::move(**imp));
     }
+    if (!composed.root.find("exec.job-shell")) {
+        auto job_shell = inherit_job_shell(inputs.parent, inputs.parent_label);
+        if (!job_shell)
+            return std::unexpected(job_shell.error());
+        if (*job_shell)
+            merge(composed.root, std::move(**job_shell));
+    }
     auto inherited = inherit(inputs.parent, inputs.parent_label,
                              inputs.inherit.value_or(dat->inherit.value_or(Inherit{})));
     if (!inherited)

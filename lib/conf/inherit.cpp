@@ -154,6 +154,21 @@ private:
     std::optional<Error> error_;
 };
 
+// One key of [exec], as a layer.
+Result<std::optional<Value>>
+inherit_exec(const Json& parent, const std::string& parent_label, const char* key)
+{
+    const Json* found = find(parent, {"exec", key});
+    if (!found)
+        return std::nullopt;
+    auto value = from_json(*found, parent_origin(parent_label));
+    if (!value)
+        return std::unexpected(value.error());
+    Value layer{Table{}, value->origin};
+    put(layer, {"exec", key}, std::move(*value));
+    return layer;
+}
+
 } // namespace
 
 Result<Inherit> Inherit::parse(const std::vector<std::string>& lists)
@@ -212,15 +227,13 @@ Result<Inherited> inherit(const Json& parent, const std::string& parent_label,
 Result<std::optional<Value>> inherit_imp(const Json& parent,
                                          const std::string& parent_label)
 {
-    const Json* imp = find(parent, {"exec", "imp"});
-    if (!imp)
-        return std::nullopt;
-    auto value = from_json(*imp, parent_origin(parent_label));
-    if (!value)
-        return std::unexpected(value.error());
-    Value layer{Table{}, value->origin};
-    put(layer, {"exec", "imp"}, std::move(*value));
-    return layer;
+    return inherit_exec(parent, parent_label, "imp");
+}
+
+Result<std::optional<Value>> inherit_job_shell(const Json& parent,
+                                               const std::string& parent_label)
+{
+    return inherit_exec(parent, parent_label, "job-shell");
 }
 
 } // namespace fluxdat::conf

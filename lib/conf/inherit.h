@@ -25,5 +25,9 @@ Result<Inherited> inherit(const Json& parent, const std::string& parent_label,
 // The parent's exec.imp as a layer; none if it has none.
 Result<std::optional<Value>> inherit_imp(const Json& parent,
                                          const std::string& parent_label);
+// The same for exec.job-shell: a site that has a job shell of its own has it in the
+// IMP's allowed-shells, and no other.
+Result<std::optional<Value>> inherit_job_shell(const Json& parent,
+                                               const std::string& parent_label);
 
 } // namespace fluxdat::conf

@@ -62,19 +62,34 @@ flux::Task<Result<JobEnd>> follow_job(flux::Connection& dat, flux::JobId id,
     }
 }
 
-flux::Task<Result<JobEnd>> follow_output(flux::Connection& dat, flux::JobId id,
-                                         OnOutput& output)
+// What the IMP says, of each rank, and a job shell that is not connected yet: why a job
+// was refused stands nowhere else. As flux-job-attach(1) shows it.
+void tell_log(const flux::Event& event, OnOutput& output)
 {
-    // Before the job shells are up there is no output to watch (ENOENT), and a job that
-    // ends before that never has any.
-    flux::EventlogWatch shells(dat, id, "guest.exec.eventlog");
+    auto data = flux::output_data(event.context);
+    if (event.name != "log" || !data || data->empty())
+        return;
+    if (data->back() == '\n')
+        data->pop_back();
+    output("stderr", "",
+           fmt::format("{}[{}]: {}: {}\n", flux::text_at(event.context, "component"),
+                       flux::text_at(event.context, "rank"),
+                       flux::text_at(event.context, "stream"), *data));
+}
+
+flux::Task<Result<JobEnd>> follow_log(flux::EventlogWatch& shells, OnOutput& output)
+{
     while (true) {
         auto event = co_await shells.next();
         if (!event || !*event)
             co_return JobEnd{};
-        if ((*event)->name == "shell.init")
-            break;
+        tell_log(**event, output);
     }
+}
+
+flux::Task<Result<JobEnd>> follow_tasks(flux::Connection& dat, flux::JobId id,
+                                        OnOutput& output)
+{
     flux::EventlogWatch watch(dat, id, "guest.output");
     while (true) {
         auto event = co_await watch.next();
@@ -95,6 +110,27 @@ flux::Task<Result<JobEnd>> follow_output(flux::Connection& dat, flux::JobId id,
             co_return std::unexpected(data.error());
         output(flux::text_at(context, "stream"), flux::text_at(context, "rank"), *data);
     }
+}
+
+flux::Task<Result<JobEnd>> follow_output(flux::Connection& dat, flux::JobId id,
+                                         OnOutput& output)
+{
+    // Before the job shells are up there is no output to watch (ENOENT), and a job that
+    // ends before that never has any.
+    flux::EventlogWatch shells(dat, id, "guest.exec.eventlog");
+    while (true) {
+        auto event = co_await shells.next();
+        if (!event || !*event)
+            co_return JobEnd{};
+        tell_log(**event, output);
+        if ((*event)->name == "shell.init")
+            break;
+    }
+    std::vector<flux::Task<Result<JobEnd>>> both;
+    both.push_back(follow_log(shells, output));
+    both.push_back(follow_tasks(dat, id, output));
+    auto results = co_await flux::when_all(std::move(both));
+    co_return std::move(results[1]);
 }
 
 } // namespace

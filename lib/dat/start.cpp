@@ -4,6 +4,7 @@
 #include "lib/dat/find.h"
 #include "lib/dat/output.h"
 #include "lib/imp/sign.h"
+#include "lib/imp/sign_site.h"
 
 #include <unistd.h>
 
@@ -340,7 +341,14 @@ flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& job
     auto payload = flux::dump_json(jobspec);
     auto uid = getuid();
     auto mechanism = *owner == uid ? imp::Mechanism::none : imp::Mechanism::munge;
-    auto J = imp::sign_wrap(payload, mechanism, uid);
+    imp::SignConfig site;
+    if (mechanism == imp::Mechanism::munge) {
+        auto read = imp::read_sign_config(imp::sign_pattern(), uid);
+        if (!read)
+            co_return fail("cannot sign the job: {}", read.error().message);
+        site = std::move(*read);
+    }
+    auto J = imp::sign_wrap(payload, mechanism, uid, site.policy.munge_socket);
     if (!J)
         co_return fail("cannot sign the job: {}", J.error().message);
     co_return std::move(*J);

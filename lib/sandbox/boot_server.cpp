@@ -18,8 +18,10 @@ constexpr int backlog = 4096;          // boot_socket.cpp has listened already
 
 std::string format_hello(const BootHello& hello)
 {
-    return flux::dump_json(
-               {{"rank", hello.rank}, {"pid", hello.pid}, {"socket", hello.socket}})
+    return flux::dump_json({{"rank", hello.rank},
+                            {"pid", hello.pid},
+                            {"socket", hello.socket},
+                            {"grants", hello.grants}})
            + "\n";
 }
 
@@ -30,7 +32,7 @@ Result<BootHello> parse_hello(std::string_view line)
         return fail("a rank introduced itself with something else");
     return BootHello{(*json)["rank"].get<std::uint32_t>(),
                      flux::integer_at<pid_t>(*json, "pid"),
-                     flux::text_at(*json, "socket")};
+                     flux::text_at(*json, "socket"), flux::text_at(*json, "grants")};
 }
 
 class BootServer::Member

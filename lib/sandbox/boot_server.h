@@ -21,6 +21,7 @@ struct BootHello {
     std::uint32_t rank;
     pid_t pid;
     std::string socket; // path for the rank's local-uri; empty: in the rundir
+    std::string grants; // its FLUX_DAT_GRANTS; empty: none
 };
 std::string format_hello(const BootHello& hello);
 Result<BootHello> parse_hello(std::string_view line);

@@ -94,7 +94,8 @@ int stand_for_node(const Place& place, const BrokerOptions& options)
     // As a broker that is told to end: its node leaves the instance.
     for (int signum : {SIGTERM, SIGINT, SIGHUP, SIGALRM})
         std::signal(signum, [](int) { _exit(0); });
-    auto hello = format_hello({place.rank, getpid(), *socket});
+    auto hello = format_hello(
+        {place.rank, getpid(), *socket, variable_or_empty("FLUX_DAT_GRANTS")});
     if (::write(*fd, hello.data(), hello.size()) != static_cast<ssize_t>(hello.size()))
         return complain("rank 0 is gone");
     std::string text;
@@ -239,7 +240,8 @@ flux::Task<Result<>> JobInstance::open()
                                   instance_->options().inventory.nodes[rank].host,
                                   rank));
     };
-    if (auto rc = join({0, getpid(), *socket}); !rc)
+    if (auto rc = join({0, getpid(), *socket, variable_or_empty("FLUX_DAT_GRANTS")});
+        !rc)
         co_return rc;
     loop_.spawn(tell_parent());
     boot_ = std::make_unique<BootServer>(
@@ -304,7 +306,7 @@ Result<> JobInstance::join(const BootHello& hello)
     auto socket = hello.socket.empty()
                       ? fmt::format("{}/local-{}", rundir_.path(), hello.rank)
                       : hello.socket;
-    auto opened = instance_->open_rank(hello.rank, socket, hello.pid);
+    auto opened = instance_->open_rank(hello.rank, socket, hello.pid, hello.grants);
     if (opened && boot_)
         rank_is_up();
     return opened;
@@ -465,8 +467,8 @@ int exec_real_flux(char** argv)
 
 int imp_main()
 {
-    say(stderr, "flux-imp: the sandbox has no IMP: it runs its owner's jobs only; "
-                "name an IMP with exec.imp to run guests' jobs\n");
+    say(stderr, "flux-imp: the sandbox has no IMP: it runs its owner's jobs only. "
+                "Start it with --conf exec.imp=PATH of one to run guests' jobs\n");
     return 1;
 }
 

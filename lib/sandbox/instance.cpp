@@ -4,6 +4,7 @@
 #include "lib/flux/fsd.h"
 #include "lib/imp/base64.h"
 #include "lib/sandbox/broker.h"
+#include "lib/sandbox/job_shell.h"
 
 #include <algorithm>
 #include <fmt/ranges.h>
@@ -51,6 +52,19 @@ Result<bool> boolean(const Json& config, const char* table, const char* key)
     if (!config[table][key].is_boolean())
         return fail("{}.{}: must be true or false", table, key);
     return config[table][key].get<bool>();
+}
+
+// A program of the [exec] table, by its path.
+Result<std::string> exec_path(const Json& config, const char* key,
+                              const std::string& otherwise)
+{
+    if (!config.contains("exec") || !config["exec"].is_object()
+        || !config["exec"].contains(key))
+        return otherwise;
+    const auto& value = config["exec"][key];
+    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with('/'))
+        return fail("exec.{}: must be an absolute path", key);
+    return value.get<std::string>();
 }
 
 Result<double> kill_timeout(const Json& config)
@@ -110,6 +124,10 @@ Result<> Instance::start_services(Children& children)
     auto timeout = kill_timeout(options_.config);
     if (!timeout)
         return std::unexpected(std::move(timeout.error()));
+    auto imp = exec_path(options_.config, "imp", "");
+    auto job_shell = exec_path(options_.config, "job-shell", job_shell_path);
+    if (!imp || !job_shell)
+        return std::unexpected((imp ? job_shell : imp).error());
     auto queues = Queues::from_config(options_.config, options_.inventory);
     if (!queues)
         return std::unexpected(std::move(queues.error()));
@@ -126,13 +144,16 @@ Result<> Instance::start_services(Children& children)
     for (std::uint32_t rank = 0; rank < size(); rank++)
         pool.set_up(rank, false);
     jobs_ = std::make_unique<Jobs>(
-        ExecContext{
-            loop_.uv(), children, router_, options_.rundir, bin, options_.jobid_path,
-            *timeout, options_.job_environment,
-            [this](std::uint32_t rank) { return options_.inventory.nodes[rank].host; },
-            uri},
+        ExecContext{loop_.uv(), children, router_, options_.rundir, bin,
+                    options_.jobid_path, *timeout, std::move(*imp),
+                    std::move(*job_shell), options_.job_environment,
+                    [this](std::uint32_t rank) -> const std::string& {
+                        return options_.inventory.nodes[rank].host;
+                    },
+                    uri, [this](std::uint32_t rank) { return ranks_[rank].grants; }},
         std::move(pool), std::move(*queues));
     job_services_ = std::make_unique<JobServices>(router_, *jobs_);
+    guest_shells_ = std::make_unique<GuestShells>(router_, *jobs_);
     rexec_ = std::make_unique<Rexec>(
         router_, children,
         Rexec::Options{access_.allow_guest_user, options_.rundir, uri});
@@ -141,12 +162,13 @@ Result<> Instance::start_services(Children& children)
     return {};
 }
 
-Result<> Instance::open_rank(std::uint32_t rank, const std::string& socket, pid_t pid)
+Result<> Instance::open_rank(std::uint32_t rank, const std::string& socket, pid_t pid,
+                             const std::string& grants)
 {
     auto listener = Listener::open(loop_.uv(), router_, rank, socket, access_);
     if (!listener)
         return std::unexpected(std::move(listener.error()));
-    ranks_[rank] = {std::move(*listener), socket, pid, false};
+    ranks_[rank] = {std::move(*listener), socket, pid, grants, false};
     router_.set_up(rank, true);
     jobs_->rank_back(rank);
     return {};

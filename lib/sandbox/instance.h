@@ -5,6 +5,7 @@
 #pragma once
 
 #include "lib/flux/loop.h"
+#include "lib/sandbox/guest_shell.h"
 #include "lib/sandbox/job_services.h"
 #include "lib/sandbox/listener.h"
 #include "lib/sandbox/rexec.h"
@@ -43,8 +44,10 @@ public:
     Instance(const Instance&) = delete;
     Instance& operator=(const Instance&) = delete;
 
-    // Binds a rank's socket. Ranks are down until then.
-    Result<> open_rank(std::uint32_t rank, const std::string& socket, pid_t pid);
+    // Binds a rank's socket. Ranks are down until then. `grants` is the guest list of
+    // the rank's door, FLUX_DAT_GRANTS of its broker; empty where it has none.
+    Result<> open_rank(std::uint32_t rank, const std::string& socket, pid_t pid,
+                       const std::string& grants = {});
     // The rank has crashed, and with it those below it in the tree.
     void lose_rank(std::uint32_t rank);
     // Told of each rank that was lost.
@@ -68,6 +71,7 @@ private:
         std::unique_ptr<Listener> listener;
         std::string socket;
         pid_t pid = 0;
+        std::string grants;
         bool lost = false;
     };
     Instance(flux::Loop& loop, InstanceOptions options, AccessPolicy access,
@@ -89,6 +93,7 @@ private:
     std::vector<RankState> ranks_;
     std::unique_ptr<Jobs> jobs_;
     std::unique_ptr<JobServices> job_services_;
+    std::unique_ptr<GuestShells> guest_shells_;
     std::unique_ptr<Rexec> rexec_;
     double starttime_;
     std::string state_ = "run";

@@ -47,9 +47,13 @@ struct ExecContext {
     std::string bin_directory; // with the engine as "flux", first in the jobs' PATH
     std::string jobid_path;    // of the instance: "/", "/ƒABC"
     double kill_timeout;       // seconds between SIGTERM and SIGKILL
+    std::string imp;           // exec.imp; empty where there is none
+    std::string job_shell;     // exec.job-shell
     Environment environment;   // added to that of every job
-    std::function<std::string(std::uint32_t rank)> host;
+    std::function<const std::string&(std::uint32_t rank)> host;
     std::function<std::string(std::uint32_t rank)> local_uri;
+    // FLUX_DAT_GRANTS of the rank's broker; empty where it has none.
+    std::function<std::string(std::uint32_t rank)> grants;
 };
 
 } // namespace fluxdat::sandbox

@@ -278,13 +278,13 @@ void Jobs::start(Job& job, Allocation allocation)
     arm_limit(job);
     job.shell = std::make_unique<Shell>(
         context_, job,
-        Shell::Events{[this, &job] { post(job, "start"); },
-                      [this, &job](const std::string& type, const std::string& note,
-                                   std::optional<int> wait_status) {
-                          raise(job, type, 0, context_.router.owner(), note,
-                                wait_status);
-                      },
-                      [this, &job](int status) { finished(job, status); }});
+        Shell::Events{
+            [this, &job] { post(job, "start"); },
+            [this, &job](const std::string& type, int severity, const std::string& note,
+                         std::optional<int> wait_status) {
+                raise(job, type, severity, context_.router.owner(), note, wait_status);
+            },
+            [this, &job](int status) { finished(job, status); }});
     job.shell->start();
 }
 

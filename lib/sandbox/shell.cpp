@@ -3,11 +3,10 @@
 
 #include "lib/flux/fsd.h"
 #include "lib/sandbox/boot_socket.h"
-#include "lib/sandbox/mustache.h"
+#include "lib/sandbox/task_place.h"
 
 #include <algorithm>
 #include <csignal>
-#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,8 +16,8 @@ namespace fluxdat::sandbox {
 
 namespace {
 
-constexpr int exit_not_found = 127, exit_not_executable = 126;     // sh(1)
 constexpr int level_fatal = 0, level_error = 3, level_warning = 4; // RFC 24, log
+constexpr int node_failure_severity = 2; // not the job's end: as Flux
 
 // As a shell shows it: 128 + signal.
 int exit_code(int wait_status)
@@ -37,84 +36,17 @@ std::string describe_end(int wait_status)
 } // namespace
 
 struct Shell::Task {
-    std::uint32_t rank = 0;       // of the job
-    std::uint32_t local_id = 0;   // on its node
-    std::uint32_t shell_rank = 0; // its node
-    std::shared_ptr<Process> process;
+    std::uint32_t rank = 0;           // of the job
+    std::uint32_t local_id = 0;       // on its node
+    std::uint32_t shell_rank = 0;     // its node
+    std::shared_ptr<Process> process; // null where a job shell has it
+    pid_t pid = 0;
     std::optional<int> status;
     bool eof[2] = {};
     LineBuffer lines[2];
 
     bool done() const { return status && eof[0] && eof[1]; }
     bool& at_eof(Stream stream) { return eof[stream == Stream::out ? 0 : 1]; }
-};
-
-// UID-shell-JOBID: takes the job's standard input, from flux-job-attach(1).
-class Shell::Service : public Peer
-{
-public:
-    Service(Shell& shell) : shell_(shell), route_(shell.service_name_)
-    {
-        registered_ =
-            shell.context_.router.add_service(rank(), shell.service_name_, *this)
-                .has_value();
-    }
-    ~Service() override
-    {
-        if (registered_)
-            (void)shell_.context_.router.remove_service(rank(), route_, *this);
-    }
-    const std::string& route() const override { return route_; }
-    std::uint32_t rank() const override { return shell_.ranks_.front(); }
-    std::uint32_t userid() const override { return shell_.job_.userid; }
-
-    void send(const Message& request) override
-    {
-        auto& router = shell_.context_.router;
-        auto method = request.topic->substr(route_.size());
-        if (method == ".disconnect")
-            return;
-        if (method != ".stdin") {
-            router.fail(request, ENOSYS,
-                        fmt::format("Unknown service method '{}'", *request.topic));
-            return;
-        }
-        if (!(request.rolemask & flux::role_owner) && request.userid != userid()) {
-            router.fail(request, EPERM);
-            return;
-        }
-        auto io = flux::parse_json(request.payload_text());
-        if (!io) {
-            router.fail(request, EPROTO);
-            return;
-        }
-        feed(*io);
-        router.respond(request);
-    }
-
-private:
-    void feed(const Json& io)
-    {
-        auto data = get_data(io);
-        std::string ranks = io.value("rank", Json()).is_string()
-                                ? io["rank"].get<std::string>()
-                                : "all";
-        auto some = ranks == "all" ? Result<Idset>{} : flux::parse_idset(ranks);
-        auto eof = io.find("eof");
-        for (const auto& task : shell_.tasks_) {
-            if (!task->process
-                || (ranks != "all" && (!some || !some->contains(task->rank))))
-                continue;
-            if (!data.empty())
-                task->process->write(data);
-            if (eof != io.end() && *eof == true)
-                task->process->close_stdin();
-        }
-    }
-
-    Shell& shell_;
-    std::string route_;
-    bool registered_ = false;
 };
 
 Shell::Shell(const ExecContext& context, Job& job, Events events)
@@ -176,50 +108,147 @@ void Shell::plan()
 
 void Shell::start()
 {
-    auto post = [&](std::string_view name, Json context = nullptr) {
-        job_.exec_eventlog.append(wall_clock(), name, context);
-    };
-    post("init");
-    post("starting");
+    job_.exec_eventlog.append(wall_clock(), "init");
+    job_.exec_eventlog.append(wall_clock(), "starting");
     events_.started();
+    if (job_.userid == context_.router.owner())
+        start_own();
+    else
+        start_guests();
+}
+
+void Shell::announce()
+{
     job_.output.append(
         wall_clock(), "header",
         {{"version", 1},
          {"encoding", {{"stdout", "UTF-8"}, {"stderr", "UTF-8"}}},
          {"count", {{"stdout", tasks_.size()}, {"stderr", tasks_.size()}}},
          {"options", Json::object()}});
-    service_ = std::make_unique<Service>(*this);
-    post("shell.init", {{"service", service_name_},
-                        {"leader-rank", ranks_.front()},
-                        {"size", ranks_.size()}});
+    service_ = std::make_unique<StdinService>(context_.router, service_name_,
+                                              ranks_.front(), job_.userid,
+                                              [this](const Json& io) { feed(io); });
+    job_.exec_eventlog.append(wall_clock(), "shell.init",
+                              {{"service", service_name_},
+                               {"leader-rank", ranks_.front()},
+                               {"size", ranks_.size()}});
+}
 
+void Shell::start_own()
+{
+    announce();
     auto ready = make_directories();
     auto boot =
         ready ? open_boot_socket() : Result<int>(std::unexpected(ready.error()));
     if (!boot) {
         log(0, level_fatal, boot.error().message);
-        events_.exception("exec", boot.error().message, std::nullopt);
-        for (auto& task : tasks_) {
-            task->status = 1 << 8;
-            task->eof[0] = task->eof[1] = true;
-        }
-        done_timer_.start_in(0, [this] { finish(); });
-        return;
+        return fail_all(boot.error().message);
     }
-    bool all = true;
     for (auto& task : tasks_)
-        all = start_task(*task, *boot) && all;
+        start_task(*task, *boot);
     ::close(*boot);
-    if (!all)
+    if (any_failed_)
         signal(SIGTERM); // also those that started after the first failure
     else
-        post("shell.start", {{"taskmap", {{"version", 1}, {"map", taskmap()}}}});
+        job_.exec_eventlog.append(wall_clock(), "shell.start",
+                                  {{"taskmap", {{"version", 1}, {"map", taskmap()}}}});
     // A job none of whose tasks has started is over, but not before this returns.
-    done_timer_.start_in(0, [this] {
-        if (std::all_of(tasks_.begin(), tasks_.end(),
-                        [](auto& task) { return task->done(); }))
-            finish();
-    });
+    done_timer_.start_in(0, [this] { check_finished(); });
+}
+
+void Shell::start_guests()
+{
+    if (context_.imp.empty())
+        return fail_all("exec.imp is not set in the instance's configuration: the job "
+                        "of a guest needs an IMP to run it");
+    std::vector<ShellPlan> plans(ranks_.size());
+    for (std::uint32_t i = 0; i < shell_size(); i++) {
+        auto place = place_of(i);
+        plans[i] = {place.nnodes,     place.ntasks, i, place.host,
+                    place.jobid_path, place.cores,  {}};
+    }
+    for (const auto& task : tasks_)
+        plans[task->shell_rank].tasks.push_back({task->rank, task->local_id});
+    GuestShell::Events events;
+    events.ready = [this] { announce(); };
+    events.started = [this] {
+        if (!any_failed_)
+            job_.exec_eventlog.append(
+                wall_clock(), "shell.start",
+                {{"taskmap", {{"version", 1}, {"map", taskmap()}}}});
+    };
+    events.failed = [this](std::uint32_t task, int errnum, const std::string& why) {
+        task_failed(*tasks_[task], errnum, why);
+        check_done(*tasks_[task]);
+    };
+    events.output = [this](std::uint32_t task, Stream stream, std::string_view data) {
+        if (!tasks_[task]->at_eof(stream))
+            task_output(*tasks_[task], stream, data);
+    };
+    events.exited = [this](std::uint32_t task, pid_t pid, int status) {
+        if (!tasks_[task]->status)
+            task_exited(*tasks_[task], pid, status);
+    };
+    events.log = [this](std::uint32_t shell_rank, int level,
+                        const std::string& message) {
+        log(shell_rank, level, message);
+    };
+    events.imp = [this](std::uint32_t shell_rank, Stream stream,
+                        std::string_view line) {
+        Json context = {
+            {"component", std::filesystem::path(context_.imp).filename().string()},
+            {"stream", stream_name(stream)},
+            {"rank", std::to_string(ranks_[shell_rank])}};
+        set_data(context, line);
+        job_.exec_eventlog.append(wall_clock(), "log", context);
+    };
+    events.ended = [this](std::uint32_t shell_rank, int status) {
+        imp_ended(shell_rank, status);
+    };
+    guests_ = std::make_unique<GuestShell>(context_, job_, std::move(plans),
+                                           std::move(events));
+    if (auto rc = guests_->start(); !rc) {
+        fail_all(rc.error().message);
+    }
+}
+
+// The job ends before any of its tasks has started.
+void Shell::fail_all(const std::string& note)
+{
+    for (auto& task : tasks_) {
+        task->status = 1 << 8;
+        task->eof[0] = task->eof[1] = true;
+    }
+    events_.exception("exec", 0, note, std::nullopt);
+    done_timer_.start_in(0, [this] { check_finished(); });
+}
+
+// The IMP refused, or its job shell has ended, maybe before its tasks.
+void Shell::imp_ended(std::uint32_t shell_rank, int status)
+{
+    bool early = false;
+    for (auto& task : tasks_) {
+        if (task->shell_rank != shell_rank || task->done())
+            continue;
+        early = early || !task->status;
+        task->status = task->status.value_or(status);
+        task->eof[0] = task->eof[1] = true;
+    }
+    if (early && !guests_->ready() && shell_size() > 1 && !job_.fatal)
+        events_.exception("exec", 0,
+                          fmt::format("{} (ranks {}) terminated before first barrier",
+                                      host_of(shell_rank), shell_rank),
+                          std::nullopt);
+    if (early && guests_->ready() && !job_.fatal
+        && context_.router.up(ranks_[shell_rank])) {
+        auto note = fmt::format("shell rank {} (on {}): {}", shell_rank,
+                                host_of(shell_rank), describe_end(status));
+        log(0, level_warning, note);
+        events_.exception("node-failure", node_failure_severity, note, std::nullopt);
+    }
+    post_leader_exit();
+    // Not from here: the IMP whose event this is belongs to this object.
+    done_timer_.start_in(0, [this] { check_finished(); });
 }
 
 Result<> Shell::make_directories()
@@ -229,37 +258,8 @@ Result<> Shell::make_directories()
         if (mkdir(path.c_str(), 0700) < 0)
             return fail_errno(errno, fmt::format("cannot create {}", path));
         directories_.push_back(path);
-        if (auto rc = write_files(path); !rc)
+        if (auto rc = write_job_files(job_.spec.files, path); !rc)
             return rc;
-    }
-    return {};
-}
-
-Result<> Shell::write_files(const std::string& directory) const
-{
-    for (const auto& file : job_.spec.files) {
-        auto path = directory + "/" + file.path;
-        if (file.symlink) {
-            if (symlink(file.content.c_str(), path.c_str()) < 0)
-                return fail_errno(errno, fmt::format("cannot create {}", path));
-            continue;
-        }
-        int fd = ::open(path.c_str(),
-                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0)
-            return fail_errno(errno, fmt::format("cannot create {}", path));
-        std::string_view rest = file.content;
-        bool good = fchmod(fd, file.mode) == 0;
-        while (good && !rest.empty()) {
-            auto n = ::write(fd, rest.data(), rest.size());
-            good = n > 0;
-            if (good)
-                rest.remove_prefix(static_cast<std::size_t>(n));
-        }
-        int errnum = errno;
-        ::close(fd);
-        if (!good)
-            return fail_errno(errnum, fmt::format("cannot write {}", path));
     }
     return {};
 }
@@ -272,22 +272,36 @@ Result<int> Shell::open_boot_socket() const
     return listen_for_boot(boot_socket_path(directories_.front()));
 }
 
-bool Shell::start_task(Task& task, int boot)
+const std::string& Shell::host_of(std::uint32_t shell_rank) const
 {
-    const auto& host = context_.host(ranks_[task.shell_rank]);
+    return context_.host(ranks_[shell_rank]);
+}
+
+NodePlace Shell::place_of(std::uint32_t shell_rank) const
+{
+    auto rank = ranks_[shell_rank];
+    return {job_.id,
+            job_.name,
+            context_.jobid_path == "/" ? "/" + id_ : context_.jobid_path + "/" + id_,
+            shell_size(),
+            static_cast<std::uint32_t>(tasks_.size()),
+            shell_rank,
+            context_.host(rank),
+            job_.allocation.at(rank).cores,
+            shell_rank < directories_.size() ? directories_[shell_rank] : "",
+            context_.local_uri(rank)};
+}
+
+void Shell::start_task(Task& task, int boot)
+{
+    auto place = place_of(task.shell_rank);
     Command command;
-    for (const auto& word : job_.spec.command)
-        command.argv.push_back(render_mustache(
-            word, [&](std::string_view name) { return mustache(task, name); }));
+    command.argv = task_command(job_.spec.command, place, {task.rank, task.local_id});
     command.environment = environment_of(task);
-    command.cwd = job_.spec.cwd;
-    if (!command.cwd.empty() && access(command.cwd.c_str(), X_OK) < 0) {
-        log(task.shell_rank, level_error,
-            fmt::format(
-                "host {}: Could not change dir to {}: {}. Going to /tmp instead", host,
-                command.cwd, std::strerror(errno)));
-        command.cwd = "/tmp";
-    }
+    auto cwd = working_directory(job_.spec.cwd, place.host);
+    if (!cwd.complaint.empty())
+        log(task.shell_rank, level_error, cwd.complaint);
+    command.cwd = cwd.path;
     if (task.rank == 0)
         command.inherited_fd = boot;
 
@@ -296,80 +310,50 @@ bool Shell::start_task(Task& task, int boot)
         command, {[this, self](Stream stream, std::string_view data) {
                       task_output(*self, stream, data);
                   },
-                  [this, self](int status) { task_exited(*self, status); }});
-    if (process) {
+                  [this, self](int status) {
+                      task_exited(*self, self->process->pid(), status);
+                  }});
+    if (process)
         task.process = std::move(*process);
-        return true;
-    }
-    auto note = fmt::format("task {} (host {}): start failed: {}", task.rank, host,
-                            process.error().message);
+    else
+        task_failed(task, process.error().errnum, process.error().message);
+}
+
+void Shell::task_failed(Task& task, int errnum, const std::string& why)
+{
+    any_failed_ = true;
+    auto note = start_failure(task.rank, host_of(task.shell_rank), why);
     log(task.shell_rank, level_fatal, note);
-    int code = process.error().errnum == ENOENT ? exit_not_found : exit_not_executable;
-    task.status = code << 8;
+    task.status = start_failure_status(errnum);
     task.eof[0] = task.eof[1] = true;
-    events_.exception("exec", note, std::nullopt);
-    return false;
+    events_.exception("exec", 0, note, std::nullopt);
 }
 
 Environment Shell::environment_of(const Task& task) const
 {
     auto environment = job_.spec.environment;
-    auto set = [&](std::string_view name, std::string_view value) {
-        set_variable(environment, name, value);
-    };
     auto path = variable(environment, "PATH");
-    set("PATH", fmt::format("{}:{}", context_.bin_directory,
-                            path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path));
-    set("FLUX_URI", context_.local_uri(ranks_[task.shell_rank]));
-    set("FLUX_JOB_ID", id_);
-    set("FLUX_JOB_ID_PATH",
-        context_.jobid_path == "/" ? "/" + id_ : context_.jobid_path + "/" + id_);
-    set("FLUX_JOB_SIZE", std::to_string(tasks_.size()));
-    set("FLUX_JOB_NNODES", std::to_string(ranks_.size()));
-    set("FLUX_JOB_TMPDIR", directories_[task.shell_rank]);
-    set("FLUX_TASK_RANK", std::to_string(task.rank));
-    set("FLUX_TASK_LOCAL_ID", std::to_string(task.local_id));
-    set(boot_variable, boot_socket_path(directories_.front()));
+    auto with_flux = fmt::format("{}:{}", context_.bin_directory,
+                                 path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path);
+    set_variable(environment, "PATH", with_flux);
+    set_task_environment(environment, place_of(task.shell_rank),
+                         {task.rank, task.local_id});
+    set_variable(environment, boot_variable, boot_socket_path(directories_.front()));
     for (const auto& entry : context_.environment) {
         auto equals = entry.find('=');
-        set(entry.substr(0, equals), entry.substr(equals + 1));
+        set_variable(environment, entry.substr(0, equals), entry.substr(equals + 1));
     }
     return environment;
 }
 
-std::optional<std::string> Shell::mustache(const Task& task,
-                                           std::string_view name) const
+// Of an I/O object's bytes, what is for each task.
+void Shell::feed(const Json& io)
 {
-    auto rank = ranks_[task.shell_rank];
-    if (name == "id" || name == "id.f58" || name == "jobid")
-        return id_;
-    if (name == "id.f58plain")
-        return flux::format_jobid_ascii(job_.id);
-    if (name == "id.dec")
-        return std::to_string(job_.id);
-    if (name == "id.hex")
-        return fmt::format("0x{:x}", job_.id);
-    if (name == "tmpdir")
-        return directories_[task.shell_rank];
-    if (name == "name")
-        return job_.name;
-    if (name == "nnodes")
-        return std::to_string(ranks_.size());
-    if (name == "size" || name == "ntasks")
-        return std::to_string(tasks_.size());
-    if (name == "taskid" || name == "task.id" || name == "task.rank")
-        return std::to_string(task.rank);
-    if (name == "task.index" || name == "task.localid")
-        return std::to_string(task.local_id);
-    if (name == "node.id")
-        return std::to_string(task.shell_rank);
-    if (name == "node.name")
-        return context_.host(rank);
-    if (name == "node.cores")
-        return flux::format_idset(job_.allocation.at(rank).cores);
-    if (name == "node.ncores")
-        return std::to_string(job_.allocation.at(rank).cores.size());
-    return std::nullopt;
+    if (guests_)
+        return guests_->write_stdin(io);
+    for (const auto& task : tasks_)
+        if (task->process)
+            write_stdin(*task->process, task->rank, io);
 }
 
 // RFC 34: blocks of [first node, nodes, tasks a node, repeats].
@@ -424,12 +408,13 @@ void Shell::task_output(Task& task, Stream stream, std::string_view data)
     check_done(task);
 }
 
-void Shell::task_exited(Task& task, int status)
+void Shell::task_exited(Task& task, pid_t pid, int status)
 {
+    task.pid = pid;
     task.status = status;
     if (!std::exchange(first_exit_seen_, true))
         first_exit(task);
-    if (killed_)
+    if (killed_ && task.process)
         task.process->abandon_output();
     check_done(task);
 }
@@ -444,17 +429,17 @@ void Shell::first_exit(const Task& task)
                               {{"localid", task.local_id},
                                {"rank", task.rank},
                                {"state", "Exited"},
-                               {"pid", task.process->pid()},
+                               {"pid", task.pid},
                                {"wait_status", status},
                                {"signaled", signaled ? WTERMSIG(status) : 0},
                                {"exitcode", exit_code(status)}});
     if (tasks_.size() < 2 || job_.fatal)
         return;
     auto end = fmt::format("{}: task rank {} on host {}", job_.name, task.rank,
-                           context_.host(ranks_[task.shell_rank]));
+                           host_of(task.shell_rank));
     auto doom = [this, status, shell_rank = task.shell_rank](const std::string& note) {
         log(shell_rank, level_fatal, note);
-        events_.exception("exec", note, status);
+        events_.exception("exec", 0, note, status);
     };
     if (status != 0 && job_.spec.exit_on_error) {
         doom(fmt::format("{} failed ({}) and exit-on-error is set", end,
@@ -486,10 +471,16 @@ void Shell::check_done(Task& task)
     if (!task.done())
         return;
     post_leader_exit();
+    // Not from here: the process whose event this is belongs to this object.
+    done_timer_.start_in(0, [this] { check_finished(); });
+}
+
+void Shell::check_finished()
+{
     if (std::all_of(tasks_.begin(), tasks_.end(),
-                    [](auto& other) { return other->done(); }))
-        // Not from here: the process whose event this is belongs to this object.
-        done_timer_.start_in(0, [this] { finish(); });
+                    [](auto& task) { return task->done(); })
+        && (!guests_ || guests_->ended()))
+        finish();
 }
 
 // RFC 50, "Shell-exit Event": once, when the first node's tasks are done.
@@ -520,6 +511,8 @@ void Shell::finish()
 
 void Shell::signal(int signum)
 {
+    if (guests_)
+        return guests_->signal(signum);
     for (auto& task : tasks_)
         if (task->process)
             task->process->kill(signum);
@@ -527,6 +520,8 @@ void Shell::signal(int signum)
 
 void Shell::terminate(int signum)
 {
+    if (guests_)
+        return guests_->terminate(signum);
     signal(signum);
     kill_timer_.start_in(context_.kill_timeout, [this] {
         killed_ = true;
@@ -557,9 +552,11 @@ void Shell::rank_lost(std::uint32_t rank)
             if (task->status)
                 task->process->abandon_output();
         }
+    if (guests_)
+        guests_->lose(shell_rank);
     if (critical)
         events_.exception(
-            "exec",
+            "exec", 0,
             fmt::format("node failure on {} (rank {})", context_.host(rank), rank),
             std::nullopt);
 }

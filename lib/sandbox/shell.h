@@ -2,27 +2,26 @@
 //
 // A running job: its tasks on all its ranks, their files, environment, output and end.
 // What in Flux are the execution service and one job shell a node: RFC 32, RFC 50,
-// flux-shell(1).
+// flux-shell(1). The instance's owner's tasks are the engine's own children; those of a
+// guest's job are run by job shells under the guest's uid (guest_shell.h).
 #pragma once
 
+#include "lib/sandbox/guest_shell.h"
 #include "lib/sandbox/job.h"
 #include "lib/sandbox/output.h"
+#include "lib/sandbox/stdin_service.h"
 
 #include <vector>
 
 namespace fluxdat::sandbox {
-
-// What a job has written is kept to be read; more than this of a job is dropped, as
-// Flux's output.limit does in multi-user instances.
-constexpr std::size_t job_output_max = 10u << 20; // bytes of eventlog
 
 class Shell
 {
 public:
     struct Events {
         std::function<void()> started;
-        // An exception of severity 0; wait_status where a task's end is the reason.
-        std::function<void(std::string type, std::string note,
+        // wait_status where a task's end is the reason.
+        std::function<void(std::string type, int severity, std::string note,
                            std::optional<int> wait_status)>
             exception;
         std::function<void(int status)> finished;
@@ -40,25 +39,34 @@ public:
     void terminate(int signum);
     // A rank of the instance has crashed, and what ran there with it.
     void rank_lost(std::uint32_t rank);
+    // Null for the instance's owner's jobs.
+    GuestShell* guests() { return guests_.get(); }
 
 private:
     struct Task;
-    class Service;
 
     std::uint32_t shell_size() const;
     void plan();
+    void announce();
+    void start_own();
+    void start_guests();
+    void fail_all(const std::string& note);
+    void imp_ended(std::uint32_t shell_rank, int status);
+    NodePlace place_of(std::uint32_t shell_rank) const;
+    const std::string& host_of(std::uint32_t shell_rank) const;
     Result<> make_directories();
-    Result<> write_files(const std::string& directory) const;
     Result<int> open_boot_socket() const;
-    bool start_task(Task& task, int boot);
+    void start_task(Task& task, int boot);
+    void task_failed(Task& task, int errnum, const std::string& why);
     Environment environment_of(const Task& task) const;
-    std::optional<std::string> mustache(const Task& task, std::string_view name) const;
+    void feed(const Json& io);
     Json taskmap() const;
     void log(std::uint32_t shell_rank, int level, std::string message);
     void task_output(Task& task, Stream stream, std::string_view data);
-    void task_exited(Task& task, int status);
+    void task_exited(Task& task, pid_t pid, int status);
     void first_exit(const Task& task);
     void check_done(Task& task);
+    void check_finished();
     void post_leader_exit();
     void finish();
     int shell_status(std::uint32_t shell_rank) const;
@@ -71,11 +79,13 @@ private:
     std::vector<std::uint32_t> ranks_;     // of the instance, by shell rank
     std::vector<std::string> directories_; // FLUX_JOB_TMPDIR, by shell rank
     std::vector<std::unique_ptr<Task>> tasks_;
-    std::unique_ptr<Service> service_; // stdin
+    std::unique_ptr<StdinService> service_;
+    std::unique_ptr<GuestShell> guests_;
     bool first_exit_seen_ = false;
     bool leader_done_ = false;
     bool truncated_ = false;
-    bool killed_ = false; // SIGKILL was sent
+    bool killed_ = false;     // SIGKILL was sent
+    bool any_failed_ = false; // a task could not be started
     Timer exit_timer_, kill_timer_, done_timer_;
 };
 

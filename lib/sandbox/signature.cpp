@@ -2,6 +2,9 @@
 #include "lib/sandbox/signature.h"
 
 #include "lib/imp/sign.h"
+#include "lib/imp/sign_site.h"
+
+#include <unistd.h>
 
 namespace fluxdat::sandbox {
 
@@ -24,7 +27,10 @@ Result<SignedRequest> unwrap(std::string_view J, std::uint32_t requestor,
             return refuse(EPERM, "only instance owner can use sign-type=none");
         return SignedRequest{claim->userid, "none", std::move(claim->payload)};
     }
-    auto proven = imp::sign_unwrap(J, imp::SignPolicy{});
+    auto site = imp::read_sign_config(imp::sign_pattern(), getuid());
+    if (!site)
+        return refuse(EPERM, "sign-unwrap: " + site.error().message);
+    auto proven = imp::sign_unwrap(J, site->policy);
     if (!proven)
         return refuse(EPERM, "sign-unwrap: " + proven.error().message);
     return SignedRequest{proven->userid, "munge", std::move(proven->payload)};

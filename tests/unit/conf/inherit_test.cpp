@@ -150,4 +150,10 @@ TEST_CASE("the parent's IMP is a layer of its own", "[inherit]")
     CHECK((*imp)->json()
           == Json::parse(R"({"exec":{"imp":"/usr/libexec/flux/flux-imp"}})"));
     CHECK_FALSE(*inherit_imp(Json::object(), "p"));
+    auto shell = inherit_job_shell(
+        Json::parse(R"({"exec":{"job-shell":"/libexec/shell"}})"), "p");
+    REQUIRE(shell);
+    REQUIRE(*shell);
+    CHECK((*shell)->find("exec.job-shell"));
+    CHECK_FALSE(*inherit_job_shell(parent, "p"));
 }

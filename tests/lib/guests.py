@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""A sandbox whose guests can run jobs: with a setuid IMP and a munged of the tests' own.
+
+The IMP and the job shell are the test builds of both, which take their configuration from
+FLUX_IMP_CONFIG_PATTERN; they are copied to a directory of root's that everybody can reach.
+"""
+
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from tests.lib import imp
+from tests.lib.sandbox import BUILD, GUEST, OWNER, ROOT, STRANGER, SandboxTest
+
+SHELL = BUILD / "lib/sandbox/program/flux-dat-shell-test"
+
+
+class GuestTest(SandboxTest):
+    """A sandbox with a DAT of two nodes for GUEST, at self.uri; and self.run_as_guest."""
+
+    imp_options = ""  # more of [exec]
+
+    @classmethod
+    def setUpClass(cls):
+        if not ROOT:
+            raise unittest.SkipTest("needs root, to play guests: their jobs change users")
+        if not os.path.exists("/usr/sbin/munged") or not shutil.which("munge"):
+            raise unittest.SkipTest("there is no munge here")
+        super().setUpClass()
+        cls.trusted = pathlib.Path(tempfile.mkdtemp(prefix="imp-"))
+        cls.addClassCleanup(shutil.rmtree, cls.trusted)
+        cls.trusted.chmod(0o755)
+        if os.statvfs(cls.trusted).f_flag & os.ST_NOSUID:
+            raise unittest.SkipTest(f"{cls.trusted} is on a file system without setuid")
+        cls.imp = cls.install(imp.TEST_PROGRAM, "flux-dat-imp", 0o4755)
+        cls.install(imp.READER, "flux-dat-imp-reader", 0o755)
+        cls.install(
+            imp.READER.parent / "flux-dat-imp-reader-full", "flux-dat-imp-reader-full", 0o755
+        )
+        cls.shell = cls.install(SHELL, "flux-dat-shell", 0o755)
+        cls.munged = imp.Munged(cls.trusted / "munge")
+        cls.addClassCleanup(cls.munged.stop)
+
+    @classmethod
+    def install(cls, source, name, mode):
+        path = cls.trusted / name
+        shutil.copyfile(source, path)
+        path.chmod(mode)
+        return path
+
+    def configure(self, users=(OWNER,), shells=None, more=""):
+        names = ", ".join(f'"{name}"' for name in users)
+        shells = ", ".join(f'"{path}"' for path in shells or [self.shell])
+        (self.trusted / "imp.toml").write_text(
+            f"[exec]\nallowed-users = [{names}]\nallowed-shells = [{shells}]\n{more}\n"
+            f'{self.imp_options}\n[sign]\nallowed-types = ["munge"]\n'
+            f'munge.socket-path = "{self.munged.socket}"\n'
+        )
+
+    def up(self):
+        self.configure()
+        self.env["FLUX_IMP_CONFIG_PATTERN"] = str(self.trusted / "*.toml")
+        self.env["FLUX_DAT_SECURITY_PATTERN"] = str(self.trusted / "*.toml")
+        self.env["FLUX_DAT_IMP_TEST_READER"] = str(self.trusted / "flux-dat-imp-reader")
+        self.up_options = (
+            f"--conf=exec.imp={self.imp}",
+            f"--conf=exec.job-shell={self.shell}",
+        )
+        super().up()
+
+    def run_as_guest(self, *arguments, user=GUEST, **options):
+        return self.dat("run", *arguments, user=user, **options)
+
+    def assert_nothing_runs_as(self, user, words):
+        """No process of that user's whose command line has all of `words`."""
+        from tests.lib.sandbox import eventually
+
+        eventually(lambda: not processes_with(user, words), f"no {words} of {user}")
+
+
+def processes_with(user, words):
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if entry.stat().st_uid == imp.uid(user) and words in line:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
