@@ -339,6 +339,12 @@ class Prolog(DatTest):
 class Many(FluxTest):
     size = 64
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # To end 64 brokers in order takes as long as all the test does.
+        cls.addClassCleanup(cls.instance.kill)
+
     def test_every_door_is_right(self):
         jobid = self.start("-N64", "--name", "big", "--user", GUEST, "--group", GROUP)
         [dat] = self.dats()

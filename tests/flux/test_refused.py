@@ -100,7 +100,7 @@ class Refused(FluxTest):
 
     def test_two_at_once_make_one(self):
         """From the brokers of two ranks, whose job ids are not in order."""
-        for _ in range(5):
+        for _ in range(3):
             both = [
                 self.dat_background(
                     *self.start_arguments("--name", "demo"),
