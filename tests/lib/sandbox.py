@@ -42,20 +42,23 @@ STRANGER = "nobody"
 
 # How long a wait for something that must come may take (seconds). Not a speed limit.
 PATIENCE = 300.0
+POLL = 0.02  # seconds between two looks
 
 needs_root = unittest.skipUnless(ROOT, "needs root, to act as several users")
 
 
 def eventually(condition, what, patience=PATIENCE):
-    """Waits until condition() is true, and gives its value."""
-    deadline = time.monotonic() + patience
-    while True:
+    """Waits until condition() is true, and gives its value.
+
+    Looks are counted, not the time: where everything was stopped for a while, what is
+    waited for could not come either.
+    """
+    for _ in range(round(patience / POLL)):
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {patience:.0f} s")
-        time.sleep(0.02)
+        time.sleep(POLL)
+    raise AssertionError(f"{what}: not within {patience:.0f} s")
 
 
 @contextlib.contextmanager
@@ -143,8 +146,8 @@ class Running:
 
     def wait(self):
         try:
-            self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
+            eventually(lambda: self.process.poll() is not None, "it ends")
+        except AssertionError:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             raise AssertionError(f"does not end: {self.command}\n{self.stderr()}") from None
