@@ -28,6 +28,10 @@ __sanitizer_cov_trace_pc()
     counter = static_cast<std::uint8_t>(counter + 1);
 }
 
+// GCC also tells what reals are compared with; the engine has no use for it.
+extern "C" void __sanitizer_cov_trace_cmpf(float, float) {}
+extern "C" void __sanitizer_cov_trace_cmpd(double, double) {}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
     fluxdat::fuzz::FLUX_DAT_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
