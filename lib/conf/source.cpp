@@ -2,6 +2,7 @@
 #include "lib/conf/source.h"
 
 #include "lib/conf/text.h"
+#include "lib/utf8.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/conf/value.h"
 
+#include "lib/utf8.h"
+
 #include <limits>
 
 namespace fluxdat::conf {
@@ -249,34 +251,6 @@ std::string printable(std::string_view text)
         }
     }
     return out;
-}
-
-std::size_t utf8_length(std::string_view text)
-{
-    if (text.empty())
-        return 0;
-    const auto byte = [&](std::size_t i) {
-        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-    };
-    const auto follows = [&](std::size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
-    const unsigned lead = byte(0);
-    if (lead < 0x80)
-        return 1;
-    if (lead >= 0xc2 && lead < 0xe0)
-        return follows(1) ? 2 : 0;
-    if (lead >= 0xe0 && lead < 0xf0) {
-        if (!follows(1) || !follows(2) || (lead == 0xe0 && byte(1) < 0xa0)
-            || (lead == 0xed && byte(1) >= 0xa0)) // surrogates
-            return 0;
-        return 3;
-    }
-    if (lead >= 0xf0 && lead < 0xf5) {
-        if (!follows(1) || !follows(2) || !follows(3)
-            || (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) >= 0x90))
-            return 0;
-        return 4;
-    }
-    return 0;
 }
 
 } // namespace fluxdat::conf

@@ -98,7 +98,4 @@ Result<Value> from_json(const Json& json, const Origin& origin);
 // Text for people: control characters and invalid UTF-8 replaced, cut at 200 bytes.
 std::string printable(std::string_view text);
 
-// Bytes of the UTF-8 character (RFC 3629) that text begins with; 0 if it is none.
-std::size_t utf8_length(std::string_view text);
-
 } // namespace fluxdat::conf

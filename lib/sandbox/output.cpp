@@ -1,38 +1,14 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/output.h"
 
+#include "lib/flux/text.h"
 #include "lib/imp/base64.h"
 
 namespace fluxdat::sandbox {
 
 bool is_text(std::string_view bytes)
 {
-    for (std::size_t i = 0; i < bytes.size();) {
-        auto lead = static_cast<unsigned char>(bytes[i]);
-        if (lead == 0)
-            return false;
-        std::size_t length = lead < 0x80             ? 1
-                             : (lead & 0xe0) == 0xc0 ? 2
-                             : (lead & 0xf0) == 0xe0 ? 3
-                             : (lead & 0xf8) == 0xf0 ? 4
-                                                     : 0;
-        if (length == 0 || i + length > bytes.size())
-            return false;
-        std::uint32_t point = length == 1 ? lead : lead & (0xffu >> (length + 1));
-        for (std::size_t j = 1; j < length; j++) {
-            auto next = static_cast<unsigned char>(bytes[i + j]);
-            if ((next & 0xc0) != 0x80)
-                return false;
-            point = point << 6 | (next & 0x3f);
-        }
-        // Overlong forms, surrogates, beyond Unicode.
-        constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-        if (point < least[length] || (point >= 0xd800 && point <= 0xdfff)
-            || point > 0x10ffff)
-            return false;
-        i += length;
-    }
-    return true;
+    return bytes.find('\0') == bytes.npos && flux::valid_utf8(bytes);
 }
 
 void set_data(Json& io, std::string_view bytes)

@@ -103,18 +103,3 @@ TEST_CASE("text for people is one line of valid UTF-8", "[value]")
           == std::string(2, '?') + "(" + std::string(3, '?'));
     CHECK(printable(std::string(300, 'x')) == std::string(200, 'x') + "...");
 }
-
-TEST_CASE("UTF-8 is what RFC 3629 says", "[value]")
-{
-    CHECK(utf8_length("a") == 1);
-    CHECK(utf8_length("\xc3\xa9") == 2);
-    CHECK(utf8_length("\xe2\x82\xac") == 3);
-    CHECK(utf8_length("\xf0\x9f\x98\x80") == 4);
-    CHECK(utf8_length("") == 0);
-    CHECK(utf8_length("\x80") == 0);
-    CHECK(utf8_length("\xc0\x80") == 0);         // overlong
-    CHECK(utf8_length("\xe0\x80\x80") == 0);     // overlong
-    CHECK(utf8_length("\xed\xa0\x80") == 0);     // surrogate
-    CHECK(utf8_length("\xf4\x90\x80\x80") == 0); // beyond U+10FFFF
-    CHECK(utf8_length("\xe2\x82") == 0);         // cut
-}

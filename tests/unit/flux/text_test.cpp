@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 // lib/flux/text.h
 #include "lib/flux/text.h"
+#include "lib/utf8.h"
 
 #include <catch2/catch.hpp>
 
@@ -48,4 +49,19 @@ TEST_CASE("text: what is UTF-8", "[text]")
     CHECK_FALSE(valid_utf8("\xc0\xaf"));
     CHECK_FALSE(valid_utf8("\xed\xa0\x80"));
     CHECK_FALSE(valid_utf8("\xf8\x88\x80\x80\x80"));
+}
+
+TEST_CASE("text: a character of UTF-8 is what RFC 3629 says", "[text]")
+{
+    CHECK(fluxdat::utf8_length("a") == 1);
+    CHECK(fluxdat::utf8_length("\xc3\xa9") == 2);
+    CHECK(fluxdat::utf8_length("\xe2\x82\xac") == 3);
+    CHECK(fluxdat::utf8_length("\xf0\x9f\x98\x80") == 4);
+    CHECK(fluxdat::utf8_length("") == 0);
+    CHECK(fluxdat::utf8_length("\x80") == 0);
+    CHECK(fluxdat::utf8_length("\xc0\x80") == 0);         // overlong
+    CHECK(fluxdat::utf8_length("\xe0\x80\x80") == 0);     // overlong
+    CHECK(fluxdat::utf8_length("\xed\xa0\x80") == 0);     // surrogate
+    CHECK(fluxdat::utf8_length("\xf4\x90\x80\x80") == 0); // beyond U+10FFFF
+    CHECK(fluxdat::utf8_length("\xe2\x82") == 0);         // cut
 }
