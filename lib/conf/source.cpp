@@ -2,6 +2,7 @@
 #include "lib/conf/source.h"
 
 #include "lib/conf/text.h"
+#include "lib/fd.h"
 #include "lib/utf8.h"
 
 #include <algorithm>
@@ -23,23 +24,6 @@ constexpr std::size_t text_size_max =
     1u << 20; // bytes; more than Linux lets an argument be
 constexpr std::size_t site_files_max = 256;
 
-class Descriptor
-{
-public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor()
-    {
-        if (fd_ >= 0)
-            close(fd_);
-    }
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
-
 std::unexpected<Error> refuse(const Origin& origin, std::string_view what,
                               int errnum = 0)
 {
@@ -50,9 +34,8 @@ std::unexpected<Error> refuse(const Origin& origin, std::string_view what,
 Result<std::string> contents(const std::string& path, const Origin& origin)
 {
     // Nonblocking, lest a FIFO keep us waiting for its writer.
-    const Descriptor fd(
-        open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    if (fd.get() < 0)
+    const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (!fd)
         return refuse(origin, strerror(errno), errno);
     struct stat status;
     if (fstat(fd.get(), &status) < 0)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/session.h"
 
+#include "lib/fd.h"
 #include "lib/sandbox/engine.h"
 #include "lib/sandbox/leftovers.h"
 #include "lib/sandbox/pidfd.h"
@@ -26,29 +27,6 @@ constexpr mode_t directory_mode = 0711; // guests pass to the sockets, and see n
 // then it is killed.
 constexpr int engine_end_max = 30000; // ms
 constexpr double leftover_grace = 2;  // seconds
-
-class Fd
-{
-public:
-    Fd() = default;
-    explicit Fd(int fd) : fd_(fd) {}
-    Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Fd& operator=(Fd&& other) noexcept
-    {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~Fd()
-    {
-        if (fd_ >= 0)
-            ::close(fd_);
-    }
-    int get() const { return fd_; }
-    explicit operator bool() const { return fd_ >= 0; }
-
-private:
-    int fd_ = -1;
-};
 
 std::string directory_path()
 {
@@ -279,7 +257,7 @@ Result<Session> session_down()
 Result<Session> session_find()
 {
     auto path = directory_path();
-    Directory directory{path, {}};
+    Directory directory{path, Fd()};
     struct stat status;
     if (lstat(path.c_str(), &status) < 0 || !S_ISDIR(status.st_mode)
         || status.st_uid != getuid() || !engine_pid(directory))
