@@ -6,9 +6,9 @@
 // is touched: they start once a rank, and a rank's start is what people wait for.
 #include "cli/command.h"
 #include "lib/dat/launcher.h"
-#include "lib/dat/program.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
+#include "lib/program.h"
 #include "lib/sandbox/broker.h"
 #include "lib/say.h"
 #include "paths.h"
@@ -57,7 +57,7 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
         if (!worker && words.size() != 2)
             return misused("supervise");
         return worker ? dat::supervise_worker(std::string(words[2]))
-                      : dat::supervise(dat::program_path(), std::string(words[1]));
+                      : dat::supervise(program_path(), std::string(words[1]));
     }
     if (words[0] == "door") {
         if (words.size() != 4 || words[1] != "check")

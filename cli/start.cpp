@@ -4,10 +4,10 @@
 #include "lib/dat/start.h"
 #include "cli/command.h"
 #include "cli/configuration.h"
-#include "lib/dat/program.h"
 #include "lib/flux/constraint.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
+#include "lib/program.h"
 #include "lib/say.h"
 
 #include <cstdio>
@@ -202,7 +202,7 @@ struct Start {
         if (door_dir && !door_dir->starts_with('/'))
             return fail(Exit::usage, "--door-dir {}: not an absolute path", *door_dir);
         options.door_dir = door_dir;
-        options.program = dat::program_path();
+        options.program = program_path();
         options.unique_name = name.has_value();
         options.if_not_running = if_not_running;
         options.wait = !no_wait;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/ranks.h"
 
-#include "lib/dat/program.h"
 #include "lib/dat/record.h"
 #include "lib/perms/door.h"
+#include "lib/program.h"
 #include "lib/say.h"
 
 #include <cstdio>

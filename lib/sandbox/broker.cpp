@@ -2,6 +2,7 @@
 #include "lib/sandbox/broker.h"
 
 #include "lib/flux/services.h"
+#include "lib/program.h"
 #include "lib/sandbox/boot_server.h"
 #include "lib/sandbox/boot_socket.h"
 #include "lib/sandbox/broker_options.h"

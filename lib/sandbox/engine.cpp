@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/engine.h"
 
+#include "lib/program.h"
 #include "lib/sandbox/broker.h"
-
 #include "lib/sandbox/instance.h"
 #include "lib/sandbox/rundir.h"
 

@@ -44,12 +44,6 @@ Result<Rundir> Rundir::create(Sockets sockets)
     return fail_errno(errnum, fmt::format("cannot create {}", tried));
 }
 
-std::string program_path()
-{
-    std::error_code ignored;
-    return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
-}
-
 Environment session_environment()
 {
     Environment out;

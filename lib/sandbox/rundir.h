@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// An instance's run directory (flux-broker-attributes(7)), and where this program is.
+// An instance's run directory (flux-broker-attributes(7)).
 #pragma once
 
 #include "lib/result.h"
@@ -35,9 +35,6 @@ public:
 private:
     std::string path_;
 };
-
-// The file of this program, with all symbolic links resolved.
-std::string program_path();
 
 // What marks every process of a sandbox session, down through all instances in it, so
 // that "down" finds them even when the engine was killed.

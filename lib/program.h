@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-#include "lib/dat/program.h"
+//
+// Where this program is.
+#pragma once
 
 #include <climits>
+#include <string>
 #include <string_view>
 #include <unistd.h>
 
-namespace fluxdat::dat {
+namespace fluxdat {
 
-std::string program_path()
+// The absolute path of the running flux-dat, symbolic links resolved; it must be the
+// same on every node of a DAT.
+inline std::string program_path()
 {
     char path[PATH_MAX];
-    auto size = readlink("/proc/self/exe", path, sizeof(path));
+    auto size = ::readlink("/proc/self/exe", path, sizeof(path));
     if (size <= 0)
         return "flux-dat";
     // An upgrade while we run: what is at that path now is the program to run next.
@@ -21,4 +26,4 @@ std::string program_path()
     return std::string(name);
 }
 
-} // namespace fluxdat::dat
+} // namespace fluxdat
