@@ -7,10 +7,10 @@
 #include "lib/perms/sweep.h"
 #include "lib/perms/watcher.h"
 #include "lib/say.h"
+#include "lib/signals_blocked.h"
 
 #include <array>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <sys/stat.h>
@@ -121,25 +121,6 @@ void report(const Result<Place>& place, const std::string& message)
             raised.error().message);
 }
 
-// Holds back the signals that end a job, for as long as a door has no watcher yet: else
-// it would be left behind. (SIGKILL cannot be held back: what it leaves is swept.)
-class HeldSignals
-{
-public:
-    HeldSignals()
-    {
-        sigset_t all;
-        sigfillset(&all);
-        sigprocmask(SIG_SETMASK, &all, &before_);
-    }
-    ~HeldSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-    HeldSignals(const HeldSignals&) = delete;
-    HeldSignals& operator=(const HeldSignals&) = delete;
-
-private:
-    sigset_t before_;
-};
-
 } // namespace
 
 int launch(const std::string& dat_file, std::vector<std::string> command)
@@ -154,7 +135,9 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     auto file = read_dat_file(dat_file);
     if (!file)
         return give_up(file.error());
-    std::optional<HeldSignals> held(std::in_place);
+    // Until the door has a watcher, a signal that ends the job would leave it behind.
+    // (SIGKILL cannot be held back: what it leaves is swept.)
+    std::optional<SignalsBlocked> held(std::in_place);
     auto door = make_door(*place, *file);
     if (!door) {
         held.reset();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/perms/watcher.h"
 
+#include "lib/signals_blocked.h"
+
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -19,25 +20,6 @@ constexpr std::size_t report_max = 512;               // bytes
 
 // What the watcher says when it is ready. Anything else it says is why it is not.
 constexpr char ready = '\0';
-
-// Blocks every signal; the mask before comes back with the scope. The watcher is forked
-// inside, so there is no moment in which a signal to the job would end it.
-class SignalsBlocked
-{
-public:
-    SignalsBlocked()
-    {
-        sigset_t all;
-        ::sigfillset(&all);
-        ::sigprocmask(SIG_SETMASK, &all, &before_);
-    }
-    ~SignalsBlocked() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
-private:
-    sigset_t before_;
-};
 
 void report(int pipe, std::string_view text)
 {
@@ -127,6 +109,7 @@ Result<> spawn_watcher(Door&& given, pid_t broker)
     Fd reading = above_standard(Fd(ends[0]));
     Fd writing = above_standard(Fd(ends[1]));
 
+    // So there is no moment in which a signal to the job would end the watcher.
     SignalsBlocked blocked;
     pid_t child = ::vfork();
     if (child < 0)
