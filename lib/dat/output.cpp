@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/output.h"
 
+#include "lib/flux/text.h"
+
+#include <algorithm>
+
 namespace fluxdat::dat {
 
 namespace {
@@ -33,12 +37,7 @@ flux::Task<std::vector<std::string>> output_tail(flux::Connection& parent,
         if (!data)
             continue;
         auto rank = flux::text_at((*event)->context, "rank");
-        std::string_view rest = *data;
-        while (!rest.empty()) {
-            auto line = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-            if (line.empty())
-                continue;
+        for (auto line : flux::lines_of(*data)) {
             lines.push_back(
                 fmt::format("rank {}: {}", rank, printable(std::string(line))));
             if (lines.size() > count)

@@ -2,6 +2,7 @@
 #include "lib/dat/ranks.h"
 
 #include "lib/dat/record.h"
+#include "lib/flux/text.h"
 #include "lib/perms/door.h"
 #include "lib/program.h"
 #include "lib/say.h"
@@ -14,19 +15,6 @@ namespace fluxdat::dat {
 namespace {
 
 constexpr std::string_view socket_name = "/local";
-
-std::vector<std::string> lines_of(const std::string& text)
-{
-    std::vector<std::string> lines;
-    std::string_view rest = text;
-    while (!rest.empty()) {
-        auto line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        if (!line.empty())
-            lines.emplace_back(line);
-    }
-    return lines;
-}
 
 flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
                             std::string host, std::string guests)
@@ -56,7 +44,9 @@ flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
         rank.wrong.push_back(
             fmt::format("its door cannot be checked: {}", checked.error->message));
     else if (checked.wait_status != 0) {
-        rank.wrong = lines_of(checked.out.empty() ? checked.err : checked.out);
+        for (auto line :
+             flux::lines_of(checked.out.empty() ? checked.err : checked.out))
+            rank.wrong.emplace_back(line);
         if (rank.wrong.empty())
             rank.wrong.push_back(fmt::format(
                 "its door cannot be checked: the check ended with status {}",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/flux/services.h"
 
+#include "lib/flux/text.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -231,10 +233,7 @@ Task<Result<std::optional<Event>>> EventlogWatch::next(Interrupt* interrupt)
             co_return std::optional<Event>{};
         // One event a message as observed; several lines are allowed for.
         std::string text = text_at(**answer, "event");
-        std::string_view rest = text;
-        while (!rest.empty()) {
-            auto line = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        for (auto line : lines_of(text)) {
             auto event = parse_event(line);
             if (!event)
                 co_return std::unexpected(std::move(event.error()));

@@ -3,6 +3,7 @@
 
 #include "lib/utf8.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace fluxdat::flux {
@@ -35,6 +36,18 @@ bool valid_utf8(std::string_view text)
         text.remove_prefix(length);
     }
     return true;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text)
+{
+    std::vector<std::string_view> lines;
+    while (!text.empty()) {
+        auto line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        if (!line.empty())
+            lines.push_back(line);
+    }
+    return lines;
 }
 
 std::string_view trimmed(std::string_view text)

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fluxdat::flux {
 
@@ -20,6 +21,9 @@ std::string in_quotes(std::string_view text);
 
 // JSON holds nothing else: text from outside is checked before it goes into a payload.
 bool valid_utf8(std::string_view text);
+
+// The lines of a text, without their newlines and without empty ones. Views of `text`.
+std::vector<std::string_view> lines_of(std::string_view text);
 
 // Without leading and trailing ASCII white space.
 std::string_view trimmed(std::string_view text);

@@ -65,3 +65,12 @@ TEST_CASE("text: a character of UTF-8 is what RFC 3629 says", "[text]")
     CHECK(fluxdat::utf8_length("\xf4\x90\x80\x80") == 0); // beyond U+10FFFF
     CHECK(fluxdat::utf8_length("\xe2\x82") == 0);         // cut
 }
+
+TEST_CASE("text: lines are what is between newlines, but for nothing", "[text]")
+{
+    using Lines = std::vector<std::string_view>;
+    CHECK(lines_of("").empty());
+    CHECK(lines_of("\n\n").empty());
+    CHECK(lines_of("a") == Lines{"a"});
+    CHECK(lines_of("a\n\nb c\nd") == Lines{"a", "b c", "d"});
+}
