@@ -107,11 +107,7 @@ void RanksUp::apply(const Json& answer)
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           perms::GuestList guests)
 {
-    Json list{{"generation", guests.generation},
-              {"open", guests.open},
-              {"users", guests.users},
-              {"groups", guests.groups}};
-    auto text = flux::dump_json(list);
+    auto text = flux::dump_json(to_json(guests));
     std::vector<flux::Task<Rank>> checks;
     for (std::uint32_t rank = 0; rank < hosts.size(); rank++)
         checks.push_back(check_rank(dat, rank, hosts[rank], text));
@@ -127,15 +123,13 @@ int check_door(const std::string& path, const std::string& guests)
     auto json = flux::parse_json(guests);
     if (!json)
         return wrong("the guest list is " + json.error().message);
-    Json record{{"version", 1}, {"name", "any"}, {"state", "ready"}};
-    record.update(*json);
-    auto list = record_from_json(record);
+    auto list = guests_from_json(*json);
     if (!list)
         return wrong(list.error().message);
     auto door = perms::Door::open(path);
     if (!door)
         return wrong(door.error().message);
-    auto lines = door->check(list->guests);
+    auto lines = door->check(*list);
     for (auto& line : lines)
         say(stdout, "{}\n", line);
     return lines.empty() ? 0 : 1;

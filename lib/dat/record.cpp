@@ -54,6 +54,37 @@ Result<std::uint64_t> number_at(const Json& json, const char* key)
     return found->get<std::uint64_t>();
 }
 
+Result<State> state_at(const Json& json, const char* key)
+{
+    auto found = json.find(key);
+    if (found == json.end() || !found->is_string())
+        return bad_key(key, "string");
+    for (auto& [state, name] : state_names)
+        if (name == found->get_ref<const std::string&>())
+            return state;
+    return bad_key(key, "known state");
+}
+
+// Where the supervisor is reached, if the record says so.
+Result<> read_service(const Json& json, Record& record)
+{
+    auto service = json.find("service");
+    if (service == json.end())
+        return {};
+    if (!service->is_object())
+        return bad_key("service", "object");
+    auto name = service->find("name");
+    auto rank = service->find("rank");
+    if (name == service->end() || !name->is_string())
+        return bad_key("service.name", "string");
+    if (rank == service->end() || !rank->is_number_unsigned()
+        || rank->get<std::uint64_t>() >= flux::nodeid_any)
+        return bad_key("service.rank", "rank");
+    record.service_name = name->get<std::string>();
+    record.service_rank = rank->get<std::uint32_t>();
+    return {};
+}
+
 } // namespace
 
 std::string_view to_string(State state)
@@ -64,14 +95,46 @@ std::string_view to_string(State state)
     return "unknown";
 }
 
+Json to_json(const perms::GuestList& guests)
+{
+    return {{"generation", guests.generation},
+            {"open", guests.open},
+            {"users", guests.users},
+            {"groups", guests.groups}};
+}
+
+Result<perms::GuestList> guests_from_json(const Json& json)
+{
+    perms::GuestList guests;
+    if (auto open = json.find("open"); open != json.end()) {
+        if (!open->is_boolean())
+            return bad_key("open", "boolean");
+        guests.open = open->get<bool>();
+    }
+    auto generation = number_at(json, "generation");
+    if (!generation)
+        return std::unexpected(generation.error());
+    auto users = ids_at<uid_t>(json, "users");
+    if (!users)
+        return std::unexpected(users.error());
+    auto groups = ids_at<gid_t>(json, "groups");
+    if (!groups)
+        return std::unexpected(groups.error());
+    guests.generation = *generation;
+    guests.users = std::move(*users);
+    guests.groups = std::move(*groups);
+    return guests;
+}
+
 Json to_json(const Record& record)
 {
-    Json json{
-        {"version", record_version},        {"name", record.name},
-        {"state", to_string(record.state)}, {"generation", record.guests.generation},
-        {"applied", record.applied},        {"open", record.guests.open},
-        {"users", record.guests.users},     {"groups", record.guests.groups},
-        {"managers", record.managers},      {"ranks_up", record.ranks_up}};
+    Json json = to_json(record.guests);
+    json.update({{"version", record_version},
+                 {"name", record.name},
+                 {"state", to_string(record.state)},
+                 {"applied", record.applied},
+                 {"managers", record.managers},
+                 {"ranks_up", record.ranks_up}});
     if (!record.service_name.empty())
         json["service"] = {{"name", record.service_name},
                            {"rank", record.service_rank}};
@@ -96,64 +159,30 @@ Result<Record> record_from_json(const Json& json)
     record.name = name->get<std::string>();
     if (!check_name(record.name))
         return bad_key("name", "name of a DAT");
-
-    auto state = json.find("state");
-    if (state == json.end() || !state->is_string())
-        return bad_key("state", "string");
-    bool known = false;
-    for (auto& [value, text] : state_names)
-        if (text == state->get_ref<const std::string&>()) {
-            record.state = value;
-            known = true;
-        }
-    if (!known)
-        return bad_key("state", "known state");
-
-    if (auto open = json.find("open"); open != json.end()) {
-        if (!open->is_boolean())
-            return bad_key("open", "boolean");
-        record.guests.open = open->get<bool>();
-    }
-    auto generation = number_at(json, "generation");
+    auto state = state_at(json, "state");
+    if (!state)
+        return std::unexpected(state.error());
+    record.state = *state;
+    auto guests = guests_from_json(json);
+    if (!guests)
+        return std::unexpected(guests.error());
+    record.guests = std::move(*guests);
     auto applied = number_at(json, "applied");
-    auto users = ids_at<uid_t>(json, "users");
-    auto groups = ids_at<gid_t>(json, "groups");
-    auto managers = ids_at<uid_t>(json, "managers");
-    if (!generation)
-        return std::unexpected(generation.error());
     if (!applied)
         return std::unexpected(applied.error());
-    if (!users)
-        return std::unexpected(users.error());
-    if (!groups)
-        return std::unexpected(groups.error());
+    record.applied = *applied;
+    auto managers = ids_at<uid_t>(json, "managers");
     if (!managers)
         return std::unexpected(managers.error());
+    record.managers = std::move(*managers);
     auto ranks_up = number_at(json, "ranks_up");
     if (!ranks_up)
         return std::unexpected(ranks_up.error());
     if (*ranks_up > std::numeric_limits<std::uint32_t>::max())
         return bad_key("ranks_up", "number of ranks");
     record.ranks_up = static_cast<std::uint32_t>(*ranks_up);
-    record.guests.generation = *generation;
-    record.applied = *applied;
-    record.guests.users = std::move(*users);
-    record.guests.groups = std::move(*groups);
-    record.managers = std::move(*managers);
-
-    if (auto service = json.find("service"); service != json.end()) {
-        if (!service->is_object())
-            return bad_key("service", "object");
-        auto service_name = service->find("name");
-        auto rank = service->find("rank");
-        if (service_name == service->end() || !service_name->is_string())
-            return bad_key("service.name", "string");
-        if (rank == service->end() || !rank->is_number_unsigned()
-            || rank->get<std::uint64_t>() >= flux::nodeid_any)
-            return bad_key("service.rank", "rank");
-        record.service_name = service_name->get<std::string>();
-        record.service_rank = rank->get<std::uint32_t>();
-    }
+    if (auto service = read_service(json, record); !service)
+        return std::unexpected(service.error());
     if (auto reason = json.find("stop_reason");
         reason != json.end() && reason->is_string())
         record.stop_reason = reason->get<std::string>();

@@ -52,6 +52,11 @@ Json to_json(const Record& record);
 // The error says which key is wrong. Unknown keys are for later versions and ignored.
 Result<Record> record_from_json(const Json& json);
 
+// The part of it that is the guest list. Its users and groups are not checked to be
+// such as a DAT can have (perms::validate).
+Json to_json(const perms::GuestList& guests);
+Result<perms::GuestList> guests_from_json(const Json& json);
+
 // What a DAT may be called: 1 to 64 letters, digits, "-_.", the first a letter or
 // digit, and nothing that reads as a job id. Exit 2.
 Result<> check_name(std::string_view name);

@@ -102,3 +102,16 @@ TEST_CASE("The supervisor's service is named for owner and job")
 {
     CHECK(service_name(999, 6731191091817518) == "999-dat-fuZZybuNNy");
 }
+
+TEST_CASE("A guest list goes through JSON by itself")
+{
+    perms::GuestList guests{7, false, {1001, 1002}, {2001}};
+    auto back = guests_from_json(to_json(guests));
+    REQUIRE(back);
+    CHECK(*back == guests);
+    CHECK(guests_from_json(Json::object()).value() == perms::GuestList{});
+    CHECK_FALSE(guests_from_json({{"open", 1}}));
+    CHECK_FALSE(guests_from_json({{"users", {-1}}}));
+    CHECK_FALSE(guests_from_json({{"groups", "physics"}}));
+    CHECK_FALSE(guests_from_json({{"generation", "7"}}));
+}
