@@ -56,6 +56,15 @@ std::optional<Dat> dat_of(flux::JobInfo job)
     return Dat{std::move(job), std::move(*record)};
 }
 
+std::optional<Record> record_in(const flux::Event& event)
+{
+    if (event.name != "memo" || !event.context.is_object()
+        || !event.context.contains("dat"))
+        return {};
+    auto record = record_from_json(event.context["dat"]);
+    return record ? std::optional(std::move(*record)) : std::nullopt;
+}
+
 flux::Task<Result<>> post_record(flux::Connection& parent, flux::JobId id,
                                  const Record& record)
 {

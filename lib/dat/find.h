@@ -24,6 +24,10 @@ struct Dat {
 // The record on a job, if it carries a valid one.
 std::optional<Dat> dat_of(flux::JobInfo job);
 
+// The record that an event of the job's eventlog puts on it, if it does and it is
+// valid.
+std::optional<Record> record_in(const flux::Event& event);
+
 // Puts the record on the DAT's job. The job's owner only.
 flux::Task<Result<>> post_record(flux::Connection& parent, flux::JobId id,
                                  const Record& record);

@@ -49,29 +49,6 @@ Error exception_error(const flux::Event& event, flux::JobId id)
                         note.empty() ? "" : ": ", note)};
 }
 
-std::optional<Record> record_in(const flux::Event& event)
-{
-    if (event.name != "memo" || !event.context.is_object()
-        || !event.context.contains("dat"))
-        return {};
-    auto record = record_from_json(event.context["dat"]);
-    return record ? std::optional(std::move(*record)) : std::nullopt;
-}
-
-// Waits until a job has ended, as its eventlog says.
-flux::Task<Result<>> wait_for_clean(flux::Connection& parent, flux::JobId id,
-                                    flux::Interrupt& limit)
-{
-    flux::EventlogWatch watch(parent, id, "eventlog");
-    while (true) {
-        auto event = co_await watch.next(&limit);
-        if (!event)
-            co_return std::unexpected(event.error());
-        if (!*event || (*event)->name == "clean")
-            co_return Result<>{};
-    }
-}
-
 // Ends the job and sees it end. The error is `why`, with what could not be undone.
 flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId id,
                        Error why)
@@ -96,7 +73,7 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
     flux::InterruptSources sources(loop, limit, undo_time_max,
                                    Error{"it did not end in time", ETIMEDOUT},
                                    flux::InterruptSources::Signals::ignore);
-    auto ended = co_await wait_for_clean(parent, id, limit);
+    auto ended = co_await flux::wait_for_end(parent, id, &limit);
     if (!ended)
         co_return unfinished(cancelled ? ended.error().message
                                        : cancelled.error().message);

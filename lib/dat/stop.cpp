@@ -63,19 +63,14 @@ flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
         tell("the job is cancelled");
     }
     // Whoever may cancel a job may follow its eventlog: its owner and the instance's.
-    flux::EventlogWatch watch(parent, dat.job.id, "eventlog");
-    while (true) {
-        auto event = co_await watch.next(&interrupt);
-        if (!event)
-            co_return std::unexpected(Error{
-                fmt::format("{} while waiting for the DAT to end; it goes on ending "
-                            "(flux-dat status --dat {})",
-                            event.error().message,
-                            flux::format_jobid_ascii(dat.job.id)),
-                event.error().errnum, event.error().exit});
-        if (!*event || (*event)->name == "clean")
-            co_return Result<>{};
-    }
+    auto ended = co_await flux::wait_for_end(parent, dat.job.id, &interrupt);
+    if (!ended)
+        co_return std::unexpected(Error{
+            fmt::format("{} while waiting for the DAT to end; it goes on ending "
+                        "(flux-dat status --dat {})",
+                        ended.error().message, flux::format_jobid_ascii(dat.job.id)),
+            ended.error().errnum, ended.error().exit});
+    co_return Result<>{};
 }
 
 } // namespace fluxdat::dat

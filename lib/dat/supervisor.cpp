@@ -210,10 +210,7 @@ private:
                 co_return std::unexpected(event.error());
             if (!*event)
                 co_return Result<>{};
-            if ((*event)->name != "memo" || !(*event)->context.is_object()
-                || !(*event)->context.contains("dat"))
-                continue;
-            auto seen = record_from_json((*event)->context["dat"]);
+            auto seen = record_in(**event);
             if (seen && seen->state != State::submitted)
                 posted_ours = true;
             else if (seen && posted_ours)

@@ -245,6 +245,18 @@ Task<Result<std::optional<Event>>> EventlogWatch::next(Interrupt* interrupt)
     co_return event;
 }
 
+Task<Result<>> wait_for_end(Connection& flux, JobId id, Interrupt* interrupt)
+{
+    EventlogWatch watch(flux, id, "eventlog");
+    while (true) {
+        auto event = co_await watch.next(interrupt);
+        if (!event)
+            co_return std::unexpected(std::move(event.error()));
+        if (!*event || (*event)->name == "clean")
+            co_return Result<>{};
+    }
+}
+
 Task<CommandResult> run_command(Connection& flux, std::uint32_t rank, Command command,
                                 std::string service)
 {

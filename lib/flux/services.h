@@ -95,6 +95,9 @@ private:
     std::vector<Event> events_; // of one answer, in reverse
 };
 
+// Waits until the job has ended for good ("clean", or the eventlog's end).
+Task<Result<>> wait_for_end(Connection& flux, JobId id, Interrupt* interrupt = nullptr);
+
 // What RFC 42 runs.
 struct Command {
     std::vector<std::string> cmdline;
