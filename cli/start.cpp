@@ -19,20 +19,20 @@ namespace fluxdat::cli {
 namespace {
 
 constexpr const char* default_name = "dat";
-constexpr int urgency_default = 16, urgency_hold = 0, urgency_expedite = 31; // RFC 30
 
 Result<int> parse_urgency(const std::string& text)
 {
     if (text == "default")
-        return urgency_default;
+        return flux::urgency_default;
     if (text == "hold")
-        return urgency_hold;
+        return flux::urgency_hold;
     if (text == "expedite")
-        return urgency_expedite;
+        return flux::urgency_expedite;
     try {
         std::size_t used = 0;
         int value = std::stoi(text, &used);
-        if (used == text.size() && value >= urgency_hold && value <= urgency_expedite)
+        if (used == text.size() && value >= flux::urgency_hold
+            && value <= flux::urgency_expedite)
             return value;
     } catch (const std::exception&) {
     }

@@ -101,7 +101,8 @@ flux::Task<Result<>> raise_fatal(flux::Loop& loop, flux::JobId job, std::string 
     auto parent = co_await flux::Connection::open(loop, uri ? uri : "", &limit);
     if (!parent)
         co_return std::unexpected(parent.error());
-    co_return co_await flux::raise(**parent, job, "exec", 0, std::move(note));
+    co_return co_await flux::raise(**parent, job, "exec", flux::severity_fatal,
+                                   std::move(note));
 }
 
 // Tells the job's owner, by way of the job, why this rank will not be.

@@ -37,7 +37,8 @@ std::string describe(const flux::Event& event)
 bool is_fatal(const flux::Event& event)
 {
     return event.name == "exception"
-           && flux::integer_at(event.context, "severity", 1) == 0;
+           && flux::integer_at(event.context, "severity", flux::severity_least)
+                  == flux::severity_fatal;
 }
 
 Error exception_error(const flux::Event& event, flux::JobId id)
@@ -64,8 +65,8 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
         co_return unfinished(parent.lost()->message == why.message
                                  ? "it was submitted before"
                                  : parent.lost()->message);
-    auto cancelled =
-        co_await flux::raise(parent, id, "cancel", 0, "flux-dat start: " + why.message);
+    auto cancelled = co_await flux::raise(parent, id, "cancel", flux::severity_fatal,
+                                          "flux-dat start: " + why.message);
     // A job that has ended already refuses to be cancelled; the eventlog tells.
     // A second signal (timeout(1) sends one to the child, then one to its group) does
     // not cut this short: then the job would be left behind.

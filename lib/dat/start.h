@@ -31,7 +31,7 @@ struct StartOptions {
     std::vector<uid_t> managers;
     std::optional<std::string> door_dir; // --door-dir; goes before the site's
     std::string program;                 // of flux-dat, absolute
-    int urgency = 16;
+    int urgency = flux::urgency_default;
     bool unique_name = false;    // refuse, exit 1, where the owner has one of that name
     bool if_not_running = false; // ... or give that one instead
     bool wait = true;            // until ready

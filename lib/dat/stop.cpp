@@ -10,8 +10,8 @@ namespace {
 
 flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
 {
-    auto raised = co_await flux::raise(parent, dat.job.id, "cancel", 0,
-                                       "stopped by flux-dat stop");
+    auto raised = co_await flux::raise(
+        parent, dat.job.id, "cancel", flux::severity_fatal, "stopped by flux-dat stop");
     if (raised || raised.error().errnum != EPERM)
         co_return raised;
     co_return fail(Exit::not_permitted, "{}",

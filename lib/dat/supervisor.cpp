@@ -156,7 +156,7 @@ private:
     // they notice, and hold the nodes.
     flux::Task<void> end_headless_job()
     {
-        auto ended = co_await flux::raise(*parent_, id_, "exec", 0,
+        auto ended = co_await flux::raise(*parent_, id_, "exec", flux::severity_fatal,
                                           "the broker of the DAT's rank 0 is gone");
         if (!ended && ended.error().errnum != ENOENT && ended.error().errnum != EINVAL)
             log_error(ended.error());
@@ -330,10 +330,9 @@ private:
         auto jobs = co_await flux::list_jobs(*dat_, std::move(running));
         if (!jobs)
             co_return;
-        constexpr int severity_warning = 7;
         for (auto& job : *jobs)
             (void)co_await flux::raise(
-                *dat_, job.id, "dat-stop", severity_warning,
+                *dat_, job.id, "dat-stop", flux::severity_least,
                 fmt::format("this DAT ends in {}", flux::format_fsd(grace)));
     }
 
@@ -345,7 +344,7 @@ private:
         if (!jobs)
             co_return;
         for (auto& job : *jobs)
-            (void)co_await flux::raise(*dat_, job.id, "cancel", 0,
+            (void)co_await flux::raise(*dat_, job.id, "cancel", flux::severity_fatal,
                                        "this DAT has ended");
     }
 

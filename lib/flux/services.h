@@ -21,7 +21,11 @@ Task<Result<std::uint32_t>> attribute_number(Connection& flux, std::string name)
 // config.get: the instance's whole configuration, TOML as JSON.
 Task<Result<Json>> configuration(Connection& flux);
 
-// job-ingest.submit. `signed_jobspec` is J (RFC 39), urgency 0 to 31.
+// Urgencies of RFC 30: from 0, which holds the job, to 31, which puts it before all
+// others. A guest may give at most the default.
+constexpr int urgency_hold = 0, urgency_default = 16, urgency_expedite = 31;
+
+// job-ingest.submit. `signed_jobspec` is J (RFC 39).
 Task<Result<JobId>> submit(Connection& flux, std::string signed_jobspec, int urgency);
 
 // Job states of RFC 21, as job-list gives them.
@@ -65,7 +69,10 @@ Task<Result<JobInfo>> list_job(Connection& flux, JobId id);
 
 // job-manager.memo: RFC 21; a null value removes the key. The job's owner only.
 Task<Result<>> memo(Connection& flux, JobId id, Json memo);
-// job-manager.raise: RFC 21, severity 0 ends the job.
+// Severities of an exception (RFC 21): 0 ends the job, all others only tell something.
+constexpr int severity_fatal = 0, severity_least = 7;
+
+// job-manager.raise, with a severity from severity_fatal to severity_least.
 Task<Result<>> raise(Connection& flux, JobId id, std::string type, int severity,
                      std::string note);
 // job-manager.kill
