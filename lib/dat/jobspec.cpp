@@ -2,6 +2,7 @@
 #include "lib/dat/jobspec.h"
 
 #include "lib/flux/connection.h"
+#include "lib/perms/door.h"
 
 #include <fstream>
 #include <iterator>
@@ -157,7 +158,7 @@ Result<DatFile> read_dat_file(const std::string& path)
 Result<Json> dat_jobspec(const Submission& submission, const DatFile& file,
                          const Json& configuration, const std::string& program)
 {
-    // {{tmpdir}} is put in by the job shell of each node, @DOOR@ by the launcher.
+    // {{tmpdir}} is put in by the job shell of each node.
     const std::string dat_file = fmt::format("{{{{tmpdir}}}}/{}", dat_file_name);
     Json command{program,
                  "launch",
@@ -165,7 +166,8 @@ Result<Json> dat_jobspec(const Submission& submission, const DatFile& file,
                  "flux",
                  "broker",
                  "-c{{tmpdir}}/conf.json",
-                 "-Slocal-uri=local://@DOOR@/local",
+                 fmt::format("-Slocal-uri=local://{}/{}", door_placeholder,
+                             perms::socket_file_name),
                  program,
                  "supervise",
                  dat_file};

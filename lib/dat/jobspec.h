@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fluxdat::dat {
@@ -40,6 +41,10 @@ struct DatFile {
 };
 Json to_json(const DatFile& file);
 Result<DatFile> read_dat_file(const std::string& path);
+
+// What stands for the door's path in the brokers' command line, until the launcher of
+// each node has made the door.
+constexpr std::string_view door_placeholder = "@DOOR@";
 
 // The jobspec of a DAT: one broker a node, whole nodes, no end before its initial
 // program's. `program` is the path of flux-dat, the same on every node. A usage error

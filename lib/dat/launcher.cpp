@@ -146,11 +146,10 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     }
     set_environment(*door);
 
-    constexpr std::string_view placeholder = "@DOOR@";
     std::vector<char*> argv;
     for (auto& argument : command) {
-        if (auto at = argument.find(placeholder); at != argument.npos)
-            argument.replace(at, placeholder.size(), door->path());
+        if (auto at = argument.find(door_placeholder); at != argument.npos)
+            argument.replace(at, door_placeholder.size(), door->path());
         argv.push_back(argument.data());
     }
     argv.push_back(nullptr);

@@ -5,9 +5,10 @@
 //
 //     flux-dat launch DAT-FILE flux broker ... -Slocal-uri=local://@DOOR@/local ...
 //
-// @DOOR@ is replaced by the door's path. To the broker's environment it adds
-// FLUX_DAT_GRANTS, the path of the grants file for the IMP; and XDG_RUNTIME_DIR and
-// DBUS_SESSION_BUS_ADDRESS, where the owner has a user bus on this node.
+// @DOOR@ (door_placeholder in jobspec.h) is replaced by the door's path. To the
+// broker's environment it adds FLUX_DAT_GRANTS, the path of the grants file for the
+// IMP; and XDG_RUNTIME_DIR and DBUS_SESSION_BUS_ADDRESS, where the owner has a user bus
+// on this node.
 //
 // A node that cannot make its door would leave the others waiting for it in their
 // bootstrap for ever. So the launcher raises a fatal exception on the job, with host,

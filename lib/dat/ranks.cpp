@@ -14,8 +14,6 @@ namespace fluxdat::dat {
 
 namespace {
 
-constexpr std::string_view socket_name = "/local";
-
 flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
                             std::string host, std::string guests)
 {
@@ -31,12 +29,13 @@ flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
     }
     rank.up = true;
     auto uri = flux::parse_uri(flux::text_at(*answer, "value"));
-    if (!uri || !uri->path.ends_with(socket_name)) {
+    auto socket_in_door = fmt::format("/{}", perms::socket_file_name);
+    if (!uri || !uri->path.ends_with(socket_in_door)) {
         rank.wrong.push_back(fmt::format("its broker's socket is behind no door: {}",
                                          flux::text_at(*answer, "value")));
         co_return rank;
     }
-    rank.door = uri->path.substr(0, uri->path.size() - socket_name.size());
+    rank.door = uri->path.substr(0, uri->path.size() - socket_in_door.size());
     flux::Command command;
     command.cmdline = {program_path(), "door", "check", rank.door, std::move(guests)};
     auto checked = co_await flux::run_command(dat, number, std::move(command));
