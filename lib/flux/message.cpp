@@ -17,8 +17,7 @@ constexpr std::size_t header_size = 20;
 constexpr std::size_t short_part_max = 254; // longer parts have a 4-byte length
 // What a FrameReader keeps of its buffer when there is nothing in it, in bytes: one
 // large message must not be remembered as memory for the life of a supervisor.
-constexpr std::size_t buffer_kept_max = 256u
-                                        << 10; // bytes a FrameReader keeps when idle
+constexpr std::size_t buffer_kept_max = 256u << 10;
 
 std::unexpected<Error> protocol_error(std::string what)
 {
