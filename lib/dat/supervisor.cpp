@@ -21,11 +21,10 @@ namespace fluxdat::dat {
 
 namespace {
 
-constexpr double restart_delay_min =
-    0.1;                                 // seconds before a worker that died runs again
-constexpr double restart_delay_max = 30; // doubling up to this
-constexpr double reconnect_delay_min = 0.2; // seconds, likewise, to the parent's broker
-constexpr double reconnect_delay_max = 10;
+// Seconds before a worker that died runs again, and before another try to connect to
+// the parent's broker: the first delay, which doubles up to the second.
+constexpr double restart_delay_min = 0.1, restart_delay_max = 30;
+constexpr double reconnect_delay_min = 0.2, reconnect_delay_max = 10;
 
 // What is said on the broker's stderr, which is the output of the DAT's job.
 void log_error(const Error& error)
@@ -59,7 +58,7 @@ public:
                 break;
             if (!served)
                 log_error(served.error());
-            (void)co_await loop_.sleep(delay, &end_);
+            (void)co_await loop_.sleep(delay, &end_); // cut short: the loop ends
             delay = std::min(delay * 2, reconnect_delay_max);
         }
         // Answers that are still being made end with the connection they wait for.
@@ -148,7 +147,7 @@ private:
                 continue;
             ranks_up_ = ranks.count();
             if (parent_ && announced_ && record_.ranks_up != *ranks_up_)
-                (void)co_await post_record();
+                co_await update_record();
         }
     }
 
@@ -199,6 +198,16 @@ private:
         co_return co_await dat::post_record(*parent_, id_, record_);
     }
 
+    // Where it fails since the parent is lost, announce() posts the record again; where
+    // the job has ended, nobody reads it any more.
+    flux::Task<void> update_record()
+    {
+        auto posted = co_await post_record();
+        if (!posted && posted.error().errnum != ECONNRESET
+            && posted.error().errnum != ENOENT && posted.error().errnum != EINVAL)
+            log_error({"cannot post the DAT's record: " + posted.error().message});
+    }
+
     // A `start` that was held up may post its first record after ours; ours is newer.
     flux::Task<Result<>> follow_record()
     {
@@ -214,7 +223,7 @@ private:
             if (seen && seen->state != State::submitted)
                 posted_ours = true;
             else if (seen && posted_ours)
-                (void)co_await post_record();
+                co_await update_record();
         }
     }
 
@@ -292,7 +301,7 @@ private:
     {
         record_.state = State::stopping;
         record_.stop_reason = "stopped by its owner";
-        (void)co_await post_record();
+        co_await update_record();
         respond(request, Json(nullptr));
         if (stopping_)
             co_return end_if_sooner(grace);
@@ -323,26 +332,28 @@ private:
         }(*this, grace));
     }
 
-    // An exception that is not fatal is what a guest sees who is attached to a job.
+    // An exception that is not fatal is what a guest sees who is attached to a job. A
+    // job that has ended meanwhile takes none.
     flux::Task<void> warn_jobs(double grace)
     {
         Json running{{"states", {"running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(running));
         if (!jobs)
-            co_return;
+            co_return log_error({"cannot warn the jobs: " + jobs.error().message});
         for (auto& job : *jobs)
             (void)co_await flux::raise(
                 *dat_, job.id, "dat-stop", flux::severity_least,
                 fmt::format("this DAT ends in {}", flux::format_fsd(grace)));
     }
 
-    // The instance's own end would cancel them too, but without saying why.
+    // The instance's own end would cancel them too, but without saying why. So it does
+    // with those that this does not reach.
     flux::Task<void> cancel_jobs()
     {
         Json active{{"states", {"pending", "running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
         if (!jobs)
-            co_return;
+            co_return log_error({"cannot cancel the jobs: " + jobs.error().message});
         for (auto& job : *jobs)
             (void)co_await flux::raise(*dat_, job.id, "cancel", flux::severity_fatal,
                                        "this DAT has ended");
@@ -372,6 +383,35 @@ void pass_on(int signum)
     ending_signal = signum;
     if (worker_pid > 0)
         kill(worker_pid, signum);
+}
+
+// Runs the inner process to its end. No error: the DAT shall end.
+Result<> run_worker(const std::string& program, const std::string& dat_file)
+{
+    pid_t pid = fork();
+    if (pid < 0)
+        return fail_errno(errno, "cannot fork");
+    if (pid == 0) {
+        execl(program.c_str(), program.c_str(), "supervise", "--worker",
+              dat_file.c_str(), static_cast<char*>(nullptr));
+        _exit(127);
+    }
+    worker_pid = pid;
+    if (ending_signal) // it came too early to be passed on
+        kill(pid, SIGTERM);
+    int status = 0;
+    pid_t ended;
+    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
+    }
+    int errnum = errno;
+    worker_pid = 0;
+    if (ended < 0)
+        return fail_errno(errnum, "cannot wait for the worker");
+    if (WIFSIGNALED(status))
+        return fail("the worker ended (signal {})", WTERMSIG(status));
+    if (WEXITSTATUS(status) != 0)
+        return fail("the worker ended (status {})", WEXITSTATUS(status));
+    return {};
 }
 
 } // namespace
@@ -404,32 +444,13 @@ int supervise(const std::string& program, const std::string& dat_file)
         sigaction(signum, &action, nullptr);
     double delay = restart_delay_min;
     while (!ending_signal) {
-        pid_t pid = fork();
-        if (pid == 0) {
-            execl(program.c_str(), program.c_str(), "supervise", "--worker",
-                  dat_file.c_str(), static_cast<char*>(nullptr));
-            _exit(127);
-        }
-        worker_pid = pid;
-        if (ending_signal && pid > 0)
-            kill(pid, SIGTERM);
-        int status = -1;
-        if (pid < 0)
-            say(stderr, "flux-dat supervise: cannot fork: {}\n", std::strerror(errno));
-        else
-            while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-            }
-        worker_pid = 0;
-        if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        auto ended = run_worker(program, dat_file);
+        if (ended)
             return 0;
         if (ending_signal)
             break;
-        say(stderr, "flux-dat supervise: the worker ended ({}); again in {} s\n",
-            WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
-                                : fmt::format("status {}", WEXITSTATUS(status)),
-            delay);
-        std::fflush(stderr);
-        usleep(static_cast<useconds_t>(delay * 1e6));
+        log_error({fmt::format("{}; again in {} s", ended.error().message, delay)});
+        usleep(static_cast<useconds_t>(delay * 1e6)); // until a signal comes
         delay = std::min(delay * 2, restart_delay_max);
     }
     return 0;
