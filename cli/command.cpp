@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/command.h"
+#include "lib/accounts.h"
 #include "lib/flux/text.h"
 #include "lib/say.h"
 
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -17,7 +17,6 @@ namespace fluxdat::cli {
 namespace {
 
 constexpr const char* system_instance_uri = "local:///run/flux/local";
-constexpr std::size_t name_entry_size = 64u << 10; // bytes for a passwd or group entry
 
 template <class Id>
 std::optional<Id> number(const std::string& text)
@@ -27,6 +26,17 @@ std::optional<Id> number(const std::string& text)
     if (status != std::errc{} || end != text.data() + text.size())
         return {};
     return id;
+}
+
+// `kind` is "user" or "group"; errnum 0: there is none.
+std::unexpected<Error> not_found(const char* kind, const std::string& name,
+                                 const std::string& option, int errnum)
+{
+    if (errnum != 0)
+        return fail(Exit::usage, "{} {}: cannot look the {} up: {}", option, name, kind,
+                    std::strerror(errnum));
+    return fail(Exit::usage, "{} {}: there is no such {} on this host", option,
+                name.empty() ? "\"\"" : name, kind);
 }
 
 } // namespace
@@ -154,60 +164,44 @@ int finish(const Common& common, int status)
 
 Result<uid_t> find_user(const std::string& name, const std::string& option)
 {
-    std::array<char, name_entry_size> buffer;
-    passwd entry{};
-    passwd* found = nullptr;
-    int errnum = getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    if (!found)
-        if (auto uid = number<uid_t>(name))
-            errnum = getpwuid_r(*uid, &entry, buffer.data(), buffer.size(), &found);
-    if (!found && errnum != 0)
-        return fail(Exit::usage, "{} {}: cannot look the user up: {}", option, name,
-                    std::strerror(errnum));
-    if (!found)
-        return fail(Exit::usage, "{} {}: there is no such user on this host", option,
-                    name.empty() ? "\"\"" : name);
-    if (entry.pw_uid == 0)
+    std::optional<uid_t> uid;
+    auto take = [&](const passwd& entry) { uid = entry.pw_uid; };
+    int errnum = look_up(getpwnam_r, name.c_str(), take);
+    if (auto id = number<uid_t>(name); id && !uid)
+        errnum = look_up(getpwuid_r, *id, take);
+    if (!uid)
+        return not_found("user", name, option, errnum);
+    if (*uid == 0)
         return fail(Exit::usage, "{} {}: root cannot be a guest", option, name);
-    return entry.pw_uid;
+    return *uid;
 }
 
 Result<gid_t> find_group(const std::string& name, const std::string& option)
 {
-    std::array<char, name_entry_size> buffer;
-    group entry{};
-    group* found = nullptr;
-    int errnum = getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found);
-    if (!found)
-        if (auto gid = number<gid_t>(name))
-            errnum = getgrgid_r(*gid, &entry, buffer.data(), buffer.size(), &found);
-    if (!found && errnum != 0)
-        return fail(Exit::usage, "{} {}: cannot look the group up: {}", option, name,
-                    std::strerror(errnum));
-    if (!found)
-        return fail(Exit::usage, "{} {}: there is no such group on this host", option,
-                    name.empty() ? "\"\"" : name);
-    if (entry.gr_gid == 0)
+    std::optional<gid_t> gid;
+    auto take = [&](const group& entry) { gid = entry.gr_gid; };
+    int errnum = look_up(getgrnam_r, name.c_str(), take);
+    if (auto id = number<gid_t>(name); id && !gid)
+        errnum = look_up(getgrgid_r, *id, take);
+    if (!gid)
+        return not_found("group", name, option, errnum);
+    if (*gid == 0)
         return fail(Exit::usage, "{} {}: root's group cannot be a guest", option, name);
-    return entry.gr_gid;
+    return *gid;
 }
 
 std::string user_name(uid_t uid)
 {
-    std::array<char, name_entry_size> buffer;
-    passwd entry{};
-    passwd* found = nullptr;
-    getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found);
-    return found ? entry.pw_name : std::to_string(uid);
+    auto name = std::to_string(uid);
+    look_up(getpwuid_r, uid, [&](const passwd& entry) { name = entry.pw_name; });
+    return name;
 }
 
 std::string group_name(gid_t gid)
 {
-    std::array<char, name_entry_size> buffer;
-    group entry{};
-    group* found = nullptr;
-    getgrgid_r(gid, &entry, buffer.data(), buffer.size(), &found);
-    return found ? entry.gr_name : std::to_string(gid);
+    auto name = std::to_string(gid);
+    look_up(getgrgid_r, gid, [&](const group& entry) { name = entry.gr_name; });
+    return name;
 }
 
 } // namespace fluxdat::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/perms/grants.h"
 
+#include "lib/accounts.h"
 #include "lib/perms/fd.h"
 
 #include <algorithm>
@@ -19,7 +20,6 @@ namespace {
 constexpr std::string_view first_line = "flux-dat-grants 1";
 constexpr std::string_view no_name = "-";
 constexpr std::size_t names_looked_up_max = 256;
-constexpr std::size_t lookup_buffer_max = 1u << 20; // bytes; a group with many members
 
 bool is_name_character(char c)
 {
@@ -38,23 +38,6 @@ bool is_name(std::string_view text)
 std::string_view name_field(std::string_view name)
 {
     return is_name(name) ? name : no_name;
-}
-
-// getpwuid_r(3) or getgrgid_r(3), with a buffer that grows as they ask for it.
-template <class Entry, class Id, class Lookup>
-std::string looked_up_name(Id id, Lookup lookup, char* Entry::*name)
-{
-    for (std::size_t size = 4096; size <= lookup_buffer_max; size *= 4) {
-        auto buffer = std::make_unique<char[]>(size);
-        Entry entry;
-        Entry* found = nullptr;
-        int errnum = lookup(id, &entry, buffer.get(), size, &found);
-        if (errnum == 0 && found)
-            return found->*name;
-        if (errnum != ERANGE)
-            break;
-    }
-    return {};
 }
 
 // The lines of a grants file, one after the other.
@@ -223,14 +206,16 @@ GrantsNames system_names()
     auto left = std::make_shared<std::size_t>(names_looked_up_max);
     return {
         [left](uid_t user) {
-            return *left && (*left)--
-                       ? looked_up_name(user, getpwuid_r, &passwd::pw_name)
-                       : std::string();
+            std::string name;
+            if (*left && (*left)--)
+                look_up(getpwuid_r, user, [&](auto& entry) { name = entry.pw_name; });
+            return name;
         },
         [left](gid_t group) {
-            return *left && (*left)--
-                       ? looked_up_name(group, getgrgid_r, &::group::gr_name)
-                       : std::string();
+            std::string name;
+            if (*left && (*left)--)
+                look_up(getgrgid_r, group, [&](auto& entry) { name = entry.gr_name; });
+            return name;
         },
     };
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// Users and groups of this host: getpwnam_r(3), getpwuid_r(3), getgrnam_r(3) and
+// getgrgid_r(3).
+#pragma once
+
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+
+namespace fluxdat {
+
+// A group may have many thousand members; a larger entry than this is a mistake.
+constexpr std::size_t account_size_max = 1u << 20; // bytes
+
+// Calls one of these functions, with a buffer that grows as it asks for it, and `take`
+// with the entry if there is one; only then is what the entry points to still there.
+// Gives 0, also where there is no entry, or the errno(3) value of the failure.
+template <class Key, class Entry, class Take>
+int look_up(int (*function)(Key, Entry*, char*, std::size_t, Entry**), Key key,
+            Take take)
+{
+    int errnum = ERANGE;
+    for (std::size_t size = 4096; errnum == ERANGE && size <= account_size_max;
+         size *= 4) {
+        auto buffer = std::make_unique<char[]>(size);
+        Entry entry{};
+        Entry* found = nullptr;
+        errnum = function(key, &entry, buffer.get(), size, &found);
+        if (errnum == 0 && found)
+            take(*found);
+    }
+    return errnum;
+}
+
+} // namespace fluxdat
