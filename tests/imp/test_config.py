@@ -47,8 +47,9 @@ class Refused(ImpTest):
         self.refused(self.execute("id"), "there is no such file", "not in allowed-users")
 
     def test_not_toml(self):
-        self.configure(b="[exec]\nallowed-users = [\n")
-        self.fails("b.toml:", "not TOML")
+        for text in ("[exec]\nallowed-users = [\n", "[, x]\n", "x\n", "= 1\n", "[a.]\n"):
+            self.configure(b=text)
+            self.fails("b.toml:", "not TOML")
 
     def test_nested_without_end(self):
         self.configure(b="x = " + "[" * 100000)
