@@ -47,7 +47,7 @@ class Refused(ImpTest):
         self.refused(self.execute("id"), "there is no such file", "not in allowed-users")
 
     def test_not_toml(self):
-        for text in ("[exec]\nallowed-users = [\n", "[, x]\n", "x\n", "= 1\n", "[a.]\n"):
+        for text in ("[exec]\nallowed-users = [\n", "[, x]\n", "x\n", "= 1\n", "[a.]\n", "x = [\u00e9]\n"):
             self.configure(b=text)
             self.fails("b.toml:", "not TOML")
 
