@@ -27,6 +27,7 @@
 #pragma GCC diagnostic ignored "-Wconversion"
 // toml++ 3.3 declares unreachable what a letter like U+00E9 where a value should be
 // does reach: it is no white space there, so that is said.
+#include <cstdint>
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
