@@ -2,9 +2,9 @@
 //
 // The part of toml++ that is compiled once, which Debian has as a shared library only.
 // See meson.build next to this file for why it is wanted inside the program.
-// What toml++ 3.3 asserts in its parser, it also refuses a few lines later with a
-// message
-// ("[, x]"). A person's text must not end the program without one.
+
+// What toml++ 3.3 asserts in its parser, it also refuses a few lines later, with a
+// message ("[, x]"). A person's text must not end the program without one.
 #define TOML_ASSERT(expr) static_cast<void>(0)
 #define TOML_IMPLEMENTATION
 // toml++ 3.3 declares unreachable what a letter like U+00E9 where a value should be
