@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,8 +23,9 @@ namespace fluxdat::sandbox {
 namespace {
 
 // How long what the tasks have left running may take to end, before it is killed.
-constexpr double orphan_grace = 2;              // seconds
-constexpr int level_fatal = 0, level_error = 3; // RFC 24, log
+constexpr double orphan_grace = 2; // seconds
+constexpr int level_error = 3;     // RFC 24, log
+constexpr mode_t task_umask = 022; // not what the instance's owner happens to have
 
 constexpr std::array forwarded{SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGTERM, SIGCONT};
 
@@ -125,10 +127,13 @@ int JobShell::complain(const std::string& message)
 // Up to the jobspec, without which nothing is asked for.
 flux::Task<Result<>> JobShell::prepare()
 {
+    // The environment is the instance's owner's. What an ssh URI stands for is a
+    // command that the environment names, and it would be run as the guest.
     const char* uri = std::getenv("FLUX_URI");
-    if (!uri)
-        co_return fail("FLUX_URI is not set: this program is for an IMP to start");
-    uri_ = uri;
+    uri_ = uri ? uri : "";
+    if (!uri_.starts_with("local:///"))
+        co_return fail("FLUX_URI is not the local:///PATH of a broker: this program is "
+                       "for an IMP to start");
     auto opened = co_await flux::Connection::open(loop_, uri_, &interrupt_);
     if (!opened)
         co_return std::unexpected(std::move(opened.error()));
@@ -373,6 +378,7 @@ int job_shell_main(int argc, char** argv, const std::string& sign_pattern)
     if (getuid() == 0)
         return refuse("a job is not run as root");
     std::signal(SIGPIPE, SIG_IGN);
+    umask(task_umask);
     return JobShell(*id, sign_pattern).run();
 }
 

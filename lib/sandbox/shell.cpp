@@ -226,6 +226,8 @@ void Shell::fail_all(const std::string& note)
 // The IMP refused, or its job shell has ended, maybe before its tasks.
 void Shell::imp_ended(std::uint32_t shell_rank, int status)
 {
+    // Where one refuses, the others are told to end, and how they do is nobody's fault.
+    status = refusal_.value_or(status);
     bool early = false;
     for (auto& task : tasks_) {
         if (task->shell_rank != shell_rank || task->done())
@@ -234,11 +236,13 @@ void Shell::imp_ended(std::uint32_t shell_rank, int status)
         task->status = task->status.value_or(status);
         task->eof[0] = task->eof[1] = true;
     }
-    if (early && !guests_->ready() && shell_size() > 1 && !job_.fatal)
+    if (early && !guests_->ready() && shell_size() > 1 && !job_.fatal) {
+        refusal_ = status;
         events_.exception("exec", 0,
                           fmt::format("{} (ranks {}) terminated before first barrier",
                                       host_of(shell_rank), shell_rank),
                           std::nullopt);
+    }
     if (early && guests_->ready() && !job_.fatal
         && context_.router.up(ranks_[shell_rank])) {
         auto note = fmt::format("shell rank {} (on {}): {}", shell_rank,

@@ -81,6 +81,7 @@ private:
     std::vector<std::unique_ptr<Task>> tasks_;
     std::unique_ptr<StdinService> service_;
     std::unique_ptr<GuestShell> guests_;
+    std::optional<int> refusal_; // how the first IMP ended before all were ready
     bool first_exit_seen_ = false;
     bool leader_done_ = false;
     bool truncated_ = false;

@@ -18,9 +18,9 @@ SHELL = BUILD / "lib/sandbox/program/flux-dat-shell-test"
 
 
 class GuestTest(SandboxTest):
-    """A sandbox with a DAT of two nodes for GUEST, at self.uri; and self.run_as_guest."""
+    """A sandbox whose exec.imp and exec.job-shell are those of this test."""
 
-    imp_options = ""  # more of [exec]
+    up_conf = ()  # more options of `sandbox up`
 
     @classmethod
     def setUpClass(cls):
@@ -55,7 +55,7 @@ class GuestTest(SandboxTest):
         shells = ", ".join(f'"{path}"' for path in shells or [self.shell])
         (self.trusted / "imp.toml").write_text(
             f"[exec]\nallowed-users = [{names}]\nallowed-shells = [{shells}]\n{more}\n"
-            f'{self.imp_options}\n[sign]\nallowed-types = ["munge"]\n'
+            f'[sign]\nallowed-types = ["munge"]\n'
             f'munge.socket-path = "{self.munged.socket}"\n'
         )
 
@@ -67,20 +67,22 @@ class GuestTest(SandboxTest):
         self.up_options = (
             f"--conf=exec.imp={self.imp}",
             f"--conf=exec.job-shell={self.shell}",
+            *self.up_conf,
         )
         super().up()
+
+    def start_arguments(self, *arguments):
+        # Else a DAT would have the bundled IMP, where that is installed.
+        if "--imp" not in arguments:
+            arguments = (*arguments, "--imp", str(self.imp))
+        return super().start_arguments(*arguments)
 
     def run_as_guest(self, *arguments, user=GUEST, **options):
         return self.dat("run", *arguments, user=user, **options)
 
-    def assert_nothing_runs_as(self, user, words):
-        """No process of that user's whose command line has all of `words`."""
-        from tests.lib.sandbox import eventually
-
-        eventually(lambda: not processes_with(user, words), f"no {words} of {user}")
-
 
 def processes_with(user, words):
+    """The processes of that user's whose command line has these words in it."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
