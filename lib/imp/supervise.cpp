@@ -15,10 +15,6 @@ namespace {
 
 constexpr std::array forwarded{SIGHUP,  SIGINT,  SIGQUIT, SIGALRM, SIGTERM,
                                SIGCONT, SIGTSTP, SIGTTIN, SIGTTOU, SIGWINCH};
-// Raised by what this process does itself; blocked, they would end it all the same.
-constexpr std::array synchronous{SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                                 SIGTRAP, SIGABRT, SIGSYS};
-
 std::unexpected<Error> cannot(const std::string& what)
 {
     int errnum = errno;
@@ -61,9 +57,9 @@ Result<Signals> Signals::block()
 {
     Signals signals;
     sigset_t blocked;
+    // SIGSEGV and its like, too: sent by the caller they would end the IMP, and leave
+    // the job alone. A real fault ends a process that blocks them all the same.
     sigfillset(&blocked);
-    for (int signum : synchronous)
-        sigdelset(&blocked, signum);
     if (sigprocmask(SIG_BLOCK, &blocked, &signals.before_) < 0)
         return cannot("block signals");
     signals.fd_ = Fd(signalfd(-1, &blocked, SFD_CLOEXEC));

@@ -25,6 +25,7 @@ class Run(ImpTest):
         return self.imp("run", "x", env=env)
 
     def test_as_root_with_the_callers_group(self):
+        self.addCleanup(os.umask, os.umask(0))  # the caller's is not the command's
         self.command("id -u; id -g; pwd; umask; echo $#")
         self.assertEqual(self.accepted(self.run_x()), f"0\n{gid(OWNER)}\n/\n0022\n0\n")
 

@@ -39,7 +39,8 @@ class Signals(ImpTest):
 
     def test_others_neither_arrive_nor_end_the_imp(self):
         process = self.start(f"trap 'exit 7' TERM; {LOOP}")
-        for signum in (signal.SIGUSR2, signal.SIGPIPE, signal.SIGIO, signal.SIGXCPU):
+        for signum in (signal.SIGUSR2, signal.SIGPIPE, signal.SIGIO, signal.SIGXCPU,
+                       signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGSYS):  # fmt: skip
             self.owner_kills(process.pid, signum)
         self.owner_kills(process.pid, signal.SIGTERM)
         process.communicate(timeout=PATIENCE)

@@ -14,11 +14,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fluxdat::imp {
 
 namespace {
+
+constexpr mode_t run_umask = 022;
 
 struct Command {
     std::string name;
@@ -63,6 +66,8 @@ Result<> authorize(const Imp& imp, const std::vector<std::string>& words,
     if (imp.privileged)
         if (auto root = become_root(); !root)
             die(1, "run: " + root.error().message);
+    // What root's command creates shall not be everybody's because the caller said so.
+    umask(run_umask);
     // A process group of its own, so that what a script has started is reached as well.
     if (setpgid(0, 0) < 0 || chdir("/") < 0)
         die(1, std::string("run: setpgid or chdir: ") + std::strerror(errno));
