@@ -5,7 +5,9 @@ import base64
 import contextlib
 import json
 import os
+import pathlib
 import pwd
+import shutil
 import signal
 import socket
 import struct
@@ -220,7 +222,15 @@ class Ending(InDat):
         running.wait().ended(9)
         self.assert_gone("sleep 601")
 
+    @staticmethod
+    def remove_job_directories():
+        """A job shell that is killed cannot remove the directory that it made for its job,
+        which is the guest's and not the engine's to remove."""
+        for path in pathlib.Path(tempfile.gettempdir()).glob("jobtmp-*"):
+            shutil.rmtree(path)
+
     def test_a_job_shell_that_its_user_has_stopped(self):
+        self.addCleanup(self.remove_job_directories)
         running = self.in_background("sh", "-c", "echo up; kill -STOP $PPID; exec sleep 6005")
         [job] = self.jobs()
         self.raise_on(job)
@@ -229,6 +239,7 @@ class Ending(InDat):
         self.assert_gone("sleep 6005")
 
     def test_a_job_shell_that_its_user_has_killed(self):
+        self.addCleanup(self.remove_job_directories)
         ran = self.run_as_guest("sh", "-c", "kill -KILL $PPID; exec sleep 6006")
         ran.ended(128 + signal.SIGKILL)
         self.assertIn("shell rank 0 (on sandbox0): Killed", ran.err)
