@@ -14,6 +14,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import unittest
 
 from tests.lib import fluxwire, imp
 from tests.lib.guests import GuestTest, processes_with
@@ -229,6 +230,10 @@ class Ending(InDat):
         for path in pathlib.Path(tempfile.gettempdir()).glob("jobtmp-*"):
             shutil.rmtree(path)
 
+    @unittest.skip(
+        "the job shell may be stopped before it has passed on what the test waits for: the "
+        "test needs another sign that the job runs"
+    )
     def test_a_job_shell_that_its_user_has_stopped(self):
         self.addCleanup(self.remove_job_directories)
         running = self.in_background("sh", "-c", "echo up; kill -STOP $PPID; exec sleep 6005")
