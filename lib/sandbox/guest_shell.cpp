@@ -163,6 +163,8 @@ void GuestShell::check_ended(Node& node)
     node.press_timer.stop();
     end_stream(node);
     events_.ended(node.plan.shell_rank, *node.status);
+    if (ready_)
+        check_started(); // the others do not wait for it
 }
 
 bool GuestShell::ended() const
@@ -255,6 +257,8 @@ void GuestShell::check_started()
     for (const auto& node : nodes_)
         if (!node->started && !node->told)
             return;
+    if (std::exchange(all_started_, true))
+        return;
     events_.started();
     for (const auto& node : nodes_)
         if (node->shell) {

@@ -90,6 +90,7 @@ private:
     std::string input_; // of the IMPs
     std::vector<std::unique_ptr<Node>> nodes_;
     bool ready_ = false;
+    bool all_started_ = false;
     bool ending_ = false;
     std::size_t imp_bytes_ = 0;
 };

@@ -77,19 +77,30 @@ class GuestTest(SandboxTest):
             arguments = (*arguments, "--imp", str(self.imp))
         return super().start_arguments(*arguments)
 
-    def run_as_guest(self, *arguments, user=GUEST, **options):
-        return self.dat("run", *arguments, user=user, **options)
+    def guest_background(self, *arguments, user=GUEST, env=None, **options):
+        # A job shell that is killed cannot remove its directory.
+        tmp = self.place / "tmp"
+        if not tmp.exists():
+            tmp.mkdir()
+            tmp.chmod(0o1777)
+        env = {"TMPDIR": str(tmp), **(env or {})}
+        return self.dat_background("run", *arguments, user=user, env=env, **options)
+
+    def run_as_guest(self, *arguments, **options):
+        return self.guest_background(*arguments, **options).wait()
 
 
 def processes_with(user, words):
-    """The processes of that user's whose command line has these words in it."""
+    """The processes of that user's whose command line has these words in it; with "^",
+    at its beginning."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if entry.stat().st_uid == imp.uid(user) and words in line:
+            fits = line.startswith(words[1:]) if words[0] == "^" else words in line
+            if fits and entry.stat().st_uid == imp.uid(user):
                 found.append(int(entry.name))
         except OSError:
             continue
