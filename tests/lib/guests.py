@@ -89,19 +89,20 @@ class GuestTest(SandboxTest):
     def run_as_guest(self, *arguments, **options):
         return self.guest_background(*arguments, **options).wait()
 
-
-def processes_with(user, words):
-    """The processes of that user's whose command line has these words in it; with "^",
-    at its beginning."""
-    found = []
-    for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            fits = line.startswith(words[1:]) if words[0] == "^" else words in line
-            if fits and entry.stat().st_uid == imp.uid(user):
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
+    def processes_with(self, words, user=GUEST):
+        """The processes of that user's and of this test's whose command line has these
+        words in it; with "^", at its beginning."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                fits = line.startswith(words[1:]) if words[0] == "^" else words in line
+                # All of them have the path of the DAT's socket or of a directory of theirs.
+                ours = str(self.place).encode() in (entry / "environ").read_bytes()
+                if fits and ours and entry.stat().st_uid == imp.uid(user):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
