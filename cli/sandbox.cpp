@@ -14,21 +14,19 @@ namespace fluxdat::cli {
 
 namespace {
 
-constexpr std::uint32_t size_default = 4, cores_default = 4;
-
 struct Sandbox {
     Common common;
     std::optional<std::uint32_t> size;
     std::optional<std::string> hosts;
-    std::uint32_t cores = cores_default;
+    std::optional<std::uint32_t> cores;
     std::vector<std::string> conf;
 
-    Result<flux::Hostlist> choose_hosts() const
+    Result<std::optional<flux::Hostlist>> choose_hosts() const
     {
-        if (!hosts) {
-            auto count = size.value_or(size_default);
-            return flux::parse_hostlist(fmt::format("sandbox[0-{}]", count - 1));
-        }
+        if (!hosts && !size)
+            return std::nullopt;
+        if (!hosts)
+            return flux::parse_hostlist(fmt::format("sandbox[0-{}]", *size - 1));
         auto list = flux::parse_hostlist(*hosts);
         if (!list)
             return fail(Exit::usage, "--hosts: {}", list.error().message);
@@ -39,8 +37,10 @@ struct Sandbox {
     }
 
     // As flux-alloc(1) has --conf: a file, KEY=VALUE, or text of several lines.
-    Result<Json> configuration() const
+    Result<std::optional<Json>> configuration() const
     {
+        if (conf.empty())
+            return std::nullopt;
         Json out = Json::object();
         for (const auto& argument : conf) {
             bool text = argument.find('\n') != argument.npos || argument[0] == '{';

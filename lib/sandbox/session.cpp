@@ -28,6 +28,11 @@ constexpr mode_t directory_mode = 0711; // guests pass to the sockets, and see n
 constexpr int engine_end_max = 30000; // ms
 constexpr double leftover_grace = 2;  // seconds
 
+// Marks a session's directory. The text is for people; a later layout has a later
+// number.
+constexpr const char* marker_name = "flux-dat-sandbox";
+constexpr std::string_view marker_text = "flux-dat sandbox 1\n";
+
 std::string directory_path()
 {
     if (const char* named = std::getenv("FLUX_DAT_SANDBOX_DIR"); named && *named)
@@ -41,10 +46,23 @@ struct Directory {
     Fd fd;
 
     std::string file(const char* name) const { return path + "/" + name; }
+
+    bool marked() const
+    {
+        struct stat status;
+        return lstat(file(marker_name).c_str(), &status) == 0 && S_ISREG(status.st_mode)
+               && status.st_uid == getuid();
+    }
+
+    bool empty() const
+    {
+        std::error_code error;
+        return std::filesystem::is_empty(path, error) && !error;
+    }
 };
 
 // Opens and locks the directory; creates it on demand. Without `create`, nothing when
-// there is none.
+// there is none, or an empty one. One with files that are not a sandbox's is refused.
 Result<std::optional<Directory>> lock_directory(bool create)
 {
     auto path = directory_path();
@@ -72,9 +90,17 @@ Result<std::optional<Directory>> lock_directory(bool create)
         if (lstat(path.c_str(), &named) < 0 || named.st_ino != opened.st_ino
             || named.st_dev != opened.st_dev)
             continue;
-        if (create && fchmod(fd.get(), directory_mode) < 0)
+        Directory directory{path, std::move(fd)};
+        if (!directory.marked() && !directory.empty())
+            return fail("{} has files in it and is not a sandbox's (it has no {}): "
+                        "nothing was changed; name another directory with "
+                        "FLUX_DAT_SANDBOX_DIR, or empty it",
+                        path, marker_name);
+        if (!directory.marked() && !create)
+            return std::nullopt;
+        if (create && fchmod(directory.fd.get(), directory_mode) < 0)
             return fail_errno(errno, fmt::format("cannot chmod {}", path));
-        return Directory{path, std::move(fd)};
+        return directory;
     }
 }
 
@@ -99,7 +125,7 @@ pid_t engine_pid(const Directory& directory)
     return lock.l_pid;
 }
 
-Result<Session> read_session(const Directory& directory)
+Result<Json> read_description(const Directory& directory)
 {
     std::ifstream file(directory.file("session"));
     std::stringstream text;
@@ -107,34 +133,80 @@ Result<Session> read_session(const Directory& directory)
     auto json = flux::parse_json(text.str());
     if (!json)
         return fail("{}: {}", directory.file("session"), json.error().message);
+    return json;
+}
+
+Result<Session> read_session(const Directory& directory)
+{
+    auto json = read_description(directory);
+    if (!json)
+        return std::unexpected(std::move(json.error()));
     auto hosts = flux::parse_hostlist(flux::text_at(*json, "hosts"));
     return Session{flux::text_at(*json, "uri"), directory.path,
                    hosts.value_or(flux::Hostlist{})};
 }
 
-Result<> write_file(const std::string& path, const std::string& text)
+// The session that is up, if the options are those it was started with.
+Result<Session> same_session(const Directory& directory, const SessionOptions& options)
+{
+    auto json = read_description(directory);
+    if (!json)
+        return std::unexpected(std::move(json.error()));
+    std::vector<std::string> differ;
+    auto hosts = flux::text_at(*json, "hosts");
+    if (options.hosts && flux::format_hostlist(*options.hosts) != hosts)
+        differ.push_back(fmt::format("hosts {}, not {}", hosts,
+                                     flux::format_hostlist(*options.hosts)));
+    auto cores = flux::integer_at<std::uint32_t>(*json, "cores");
+    if (options.cores && *options.cores != cores)
+        differ.push_back(fmt::format("{} cores a host, not {}", cores, *options.cores));
+    if (options.config && json->value("config", Json()) != *options.config)
+        differ.push_back("another --conf");
+    if (!differ.empty())
+        return fail("it is up already, with {}: end it first (flux-dat sandbox down), "
+                    "or name another directory with FLUX_DAT_SANDBOX_DIR",
+                    fmt::join(differ, " and "));
+    auto session = read_session(directory);
+    if (session)
+        session->already = true;
+    return session;
+}
+
+// The whole text, or no file.
+Result<> write_file(const std::string& path, std::string_view text)
 {
     Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
                  0600));
-    if (!fd
-        || ::write(fd.get(), text.data(), text.size())
-               != static_cast<ssize_t>(text.size()))
+    if (!fd)
         return fail_errno(errno, fmt::format("cannot write {}", path));
+    while (!text.empty()) {
+        auto n = ::write(fd.get(), text.data(), text.size());
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) { // a full disk writes a part first
+            int errnum = n < 0 ? errno : ENOSPC;
+            unlink(path.c_str());
+            return fail_errno(errnum, fmt::format("cannot write {}", path));
+        }
+        text.remove_prefix(static_cast<std::size_t>(n));
+    }
     return {};
 }
 
-// What an engine that did not end by itself has left.
+// What an engine that did not end by itself has left. The marker stays until the rest
+// is gone, so that it can be done again.
 void clear(const Directory& directory)
 {
     if (auto session = read_session(directory))
         end_leftovers(session->directory, leftover_grace);
     std::error_code ignored;
     std::filesystem::remove_all(directory.file("run"), ignored);
-    for (const char* name : {"session", "lock", "log"})
+    for (const char* name : {"session", "lock", "log", marker_name})
         unlink(directory.file(name).c_str());
 }
 
-// The daemon, from fork to end. Tells through the pipe when it is ready, or why not.
+// The daemon, from fork to end; all options are given. Tells through the pipe when it
+// is ready, or why not.
 [[noreturn]] void run_daemon(const Directory& directory, const SessionOptions& options,
                              int pipe)
 {
@@ -170,29 +242,41 @@ void clear(const Directory& directory)
     dup2(log, 2);
     setenv(session_variable, directory.path.c_str(), 1);
     _exit(run_engine(
-        {directory.file("run"), options.hosts, options.cores, options.config}, report));
+        {directory.file("run"), *options.hosts, *options.cores, *options.config},
+        report));
 }
 
 } // namespace
 
-Result<Session> session_up(const SessionOptions& options)
+Result<Session> session_up(const SessionOptions& given)
 {
     auto locked = lock_directory(true);
     if (!locked)
         return std::unexpected(std::move(locked.error()));
     auto& directory = **locked;
-    if (engine_pid(directory)) {
-        auto session = read_session(directory);
-        if (session)
-            session->already = true;
-        return session;
-    }
+    if (engine_pid(directory))
+        return same_session(directory, given);
+    auto options = given;
+    if (!options.hosts)
+        options.hosts = *flux::parse_hostlist(
+            fmt::format("sandbox[0-{}]", session_hosts_default - 1));
+    options.cores = options.cores.value_or(session_cores_default);
+    options.config = options.config.value_or(Json::object());
     clear(directory);
     Json described = {{"version", 1},
                       {"uri", fmt::format("local://{}/run/local-0", directory.path)},
-                      {"hosts", flux::format_hostlist(options.hosts)}};
-    if (auto rc = write_file(directory.file("session"), described.dump() + "\n"); !rc)
-        return std::unexpected(std::move(rc.error()));
+                      {"hosts", flux::format_hostlist(*options.hosts)},
+                      {"cores", *options.cores},
+                      {"config", *options.config}};
+    auto written = write_file(directory.file(marker_name), marker_text);
+    if (written)
+        written =
+            write_file(directory.file("session"), flux::dump_json(described) + "\n");
+    if (!written) {
+        clear(directory);
+        rmdir(directory.path.c_str());
+        return std::unexpected(std::move(written.error()));
+    }
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return fail_errno(errno, "cannot open a pipe");
@@ -260,7 +344,7 @@ Result<Session> session_find()
     Directory directory{path, Fd()};
     struct stat status;
     if (lstat(path.c_str(), &status) < 0 || !S_ISDIR(status.st_mode)
-        || status.st_uid != getuid() || !engine_pid(directory))
+        || status.st_uid != getuid() || !directory.marked() || !engine_pid(directory))
         return fail("no sandbox is up: start one with \"flux-dat sandbox up\"");
     return read_session(directory);
 }

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat sandbox itself."""
 
+import os
+import pathlib
+import resource
+import signal
+
 from tests.lib.sandbox import SandboxTest
 
 
@@ -23,3 +28,71 @@ class Json(SandboxTest):
         self.assertEqual(set(down), set(described))
         self.assertFalse(down["already"])
         self.assertTrue(self.dat("sandbox", "down", "--json").succeeded().json()["already"])
+
+    def test_up_with_other_options_while_it_is_up(self):
+        for options, says in (
+            (["--size", "2"], "hosts sandbox[0-3], not sandbox[0-1]"),
+            (["--hosts", "a,b"], "hosts sandbox[0-3], not "),
+            (["--cores", "2"], "4 cores a host, not 2"),
+            (["--conf", "exec.kill-timeout=1s"], "another --conf"),
+        ):
+            ran = self.dat("sandbox", "up", *options).ended(1)
+            self.assert_says(ran, ["it is up already", says, "flux-dat sandbox down"])
+        for options in ([], ["--size", "4"], ["--hosts", "sandbox[0-3]", "--cores", "4"]):
+            ran = self.dat("sandbox", "up", *options).succeeded()
+            self.assertIn("it is up already", ran.err)
+
+
+class Directory(SandboxTest):
+    """What is not the sandbox's is left alone."""
+
+    def setUp(self):
+        super().setUp()
+        self.dat("sandbox", "down").succeeded()
+        self.other = pathlib.Path(self.env["FLUX_DAT_SANDBOX_DIR"])
+
+    def test_somebody_elses_files(self):
+        self.run_as_owner("mkdir", "-p", f"{self.other}/run/deep")
+        self.run_as_owner("touch", f"{self.other}/run/deep/file", f"{self.other}/log")
+        before = self.files_in(self.other), self.other.stat().st_mode
+        for command in (["down"], ["up"]):
+            ran = self.dat("sandbox", *command).ended(1)
+            self.assert_says(
+                ran,
+                [str(self.other), "is not a sandbox's", "nothing was changed", "FLUX_DAT_SANDBOX_DIR"],
+            )
+        self.assert_says(self.dat("sandbox", "env").ended(1), "no sandbox is up")
+        self.assertEqual((self.files_in(self.other), self.other.stat().st_mode), before)
+        self.run_as_owner("rm", "-r", str(self.other))
+
+    def test_an_empty_directory_is_left_and_can_be_used(self):
+        self.run_as_owner("mkdir", str(self.other))
+        ran = self.dat("sandbox", "down").succeeded()
+        self.assertIn("it is not up", ran.err)
+        self.assertTrue(self.other.is_dir())
+        self.dat("sandbox", "up", "--size", "1").succeeded()
+        self.dat("sandbox", "down").succeeded()
+        self.assertFalse(self.other.exists())
+
+    def test_after_the_engine_was_killed(self):
+        self.dat("sandbox", "up", "--size", "1").succeeded()
+        uri = self.dat("sandbox", "env", "--json").succeeded().json()["uri"]
+        pid = int(self.flux(uri=uri).rpc("attr.get", {"name": "broker.pid"})["value"])
+        os.kill(pid, signal.SIGKILL)
+        self.dat("sandbox", "up", "--size", "1").succeeded()
+        self.dat("sandbox", "down").succeeded()
+
+    def test_no_room_for_its_files(self):
+        # As on a full disk, a part is written first; 0 bytes are too few for the first
+        # file, and 60 for the second.
+        for most in (0, 60):
+            ran = self.dat(
+                "sandbox", "up", "--size", "1", restore_signals=False,
+                preexec_fn=lambda most=most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+            )  # fmt: skip
+            # What it says goes to a file, too.
+            self.assertIn("cannot write"[:most], ran.ended(1).err)
+            self.assertFalse(self.other.exists(), self.files_in(self.home))
+
+    def run_as_owner(self, *command):
+        self.background(*command).wait().succeeded()
