@@ -7,7 +7,6 @@
 #include "lib/perms/sweep.h"
 #include "lib/perms/watcher.h"
 #include "lib/say.h"
-#include "lib/signals_blocked.h"
 
 #include <array>
 #include <charconv>
@@ -78,9 +77,10 @@ Result<perms::Door> make_door(const Place& place, const DatFile& file)
     return door;
 }
 
-void set_environment(const perms::Door& door)
+void set_environment(const std::string& door)
 {
-    setenv("FLUX_DAT_GRANTS", door.grants_path().c_str(), 1);
+    setenv("FLUX_DAT_GRANTS",
+           fmt::format("{}/{}", door, perms::grants_file_name).c_str(), 1);
     auto runtime = fmt::format("/run/user/{}", getuid());
     auto bus = runtime + "/bus";
     struct stat status {
@@ -136,28 +136,20 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     auto file = read_dat_file(dat_file);
     if (!file)
         return give_up(file.error());
-    // Until the door has a watcher, a signal that ends the job would leave it behind.
-    // (SIGKILL cannot be held back: what it leaves is swept.)
-    std::optional<SignalsBlocked> held(std::in_place);
-    auto door = make_door(*place, *file);
-    if (!door) {
-        held.reset();
+    auto door =
+        perms::spawn_watcher([&] { return make_door(*place, *file); }, getpid());
+    if (!door)
         return give_up(door.error());
-    }
     set_environment(*door);
 
     std::vector<char*> argv;
     for (auto& argument : command) {
         if (auto at = argument.find(door_placeholder); at != argument.npos)
-            argument.replace(at, door_placeholder.size(), door->path());
+            argument.replace(at, door_placeholder.size(), *door);
         argv.push_back(argument.data());
     }
     argv.push_back(nullptr);
 
-    auto watched = perms::spawn_watcher(std::move(*door), getpid());
-    held.reset();
-    if (!watched)
-        return give_up(watched.error());
     execvp(argv[0], argv.data());
     int errnum = errno;
     return give_up({fmt::format("cannot run {}: {}", argv[0], std::strerror(errnum))},

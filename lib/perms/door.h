@@ -35,6 +35,7 @@
 #include "lib/result.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -105,7 +106,8 @@ public:
     Result<> remove();
 
 private:
-    friend Result<> spawn_watcher(Door&& door, pid_t broker);
+    // The watcher, which keeps the descriptors of the door and closes all others.
+    friend void watch(const std::function<Result<Door>()>& make, int process, int pipe);
     Door(const DoorDir& dir, const DoorName& name);
     Result<> open_directory();
     // Makes the directory and takes its lock; `guests` becomes the list of a stale door

@@ -16,21 +16,22 @@ namespace fluxdat::perms {
 namespace {
 
 constexpr const char* process_name = "flux-dat-door"; // in ps; at most 15 bytes
-constexpr std::size_t report_max = 512;               // bytes
+constexpr std::size_t report_max = 4096;              // bytes; PIPE_BUF, at once
 
-// What the watcher says when it is ready. Anything else it says is why it is not.
+// What the watcher says when it is ready, the door's path after it. Anything else it
+// says is why it is not.
 constexpr char ready = '\0';
 
-void report(int pipe, std::string_view text)
+[[noreturn]] void give_up(int pipe, std::string_view why)
 {
     // Nobody is left to tell if that fails.
-    [[maybe_unused]] auto written = ::write(pipe, text.data(), text.size());
+    [[maybe_unused]] auto written = ::write(pipe, why.data(), why.size());
+    ::_exit(1);
 }
 
-[[noreturn]] void give_up(int pipe, const char* what)
+std::string error_of(const char* what)
 {
-    report(pipe, fmt::format("{}: {}", what, strerror(errno)));
-    ::_exit(1);
+    return fmt::format("cannot watch over the door: {}: {}", what, strerror(errno));
 }
 
 // Closes all descriptors but 0 to 2 and these.
@@ -88,63 +89,81 @@ Fd above_standard(Fd fd)
 
 } // namespace
 
-Result<> spawn_watcher(Door&& given, pid_t broker)
+// The second generation: makes the door, says so, and outlives the rank.
+void watch(const std::function<Result<Door>()>& make, int process, int pipe)
 {
-    Door door = std::move(given);
-    auto failed = [&](std::string why) {
+    auto made = make();
+    if (!made)
+        give_up(pipe, made.error().message);
+    Door door = std::move(*made);
+    auto give_up_door = [&](const char* what) {
+        auto why = error_of(what);
         (void)door.remove(); // the first error counts
         leave_door_dir(std::move(door.dir_));
-        return fail("cannot watch over the door {}: {}", door.path(), why);
+        give_up(pipe, why);
     };
     door.dir_.fd = above_standard(std::move(door.dir_.fd));
     door.door_ = above_standard(std::move(door.door_));
+    if (!door.dir_.fd || !door.door_)
+        give_up_door("dup");
+    if (!detach())
+        give_up_door("cannot detach from the job");
+    if (!close_others({door.dir_.fd.get(), door.door_.get(), process, pipe}))
+        give_up_door("close_range");
+    auto said = ready + door.path();
+    if (::write(pipe, said.data(), said.size()) == static_cast<ssize_t>(said.size())) {
+        ::close(pipe);
+        wait_for_end(process);
+    }                    // else the rank has ended already
+    (void)door.remove(); // nobody is left to tell; the next sweep() does
+    leave_door_dir(std::move(door.dir_));
+}
+
+Result<std::string> spawn_watcher(const std::function<Result<Door>()>& make,
+                                  pid_t broker)
+{
     // <sys/pidfd.h> of glibc 2.36 is not for C++.
     Fd process(static_cast<int>(::syscall(SYS_pidfd_open, broker, 0)));
     if (!process)
-        return failed(fmt::format("process {}: {}", broker, strerror(errno)));
+        return fail("{}", error_of("pidfd_open"));
     process = above_standard(std::move(process));
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) < 0)
-        return failed(fmt::format("no pipe: {}", strerror(errno)));
+        return fail("{}", error_of("no pipe"));
     Fd reading = above_standard(Fd(ends[0]));
     Fd writing = above_standard(Fd(ends[1]));
+    if (!process || !reading || !writing)
+        return fail("{}", error_of("dup"));
 
     // So there is no moment in which a signal to the job would end the watcher.
     SignalsBlocked blocked;
     pid_t child = ::vfork();
     if (child < 0)
-        return failed(fmt::format("no process: {}", strerror(errno)));
+        return fail("{}", error_of("no process"));
     if (child == 0) {
         // Two generations: the first leads the new session and ends, so the watcher
         // belongs to nobody here and never gets a terminal. The first does nothing but
         // that, so it borrows this process's memory (vfork): a copy would be made, and
         // thrown away, on every rank.
         if (::setsid() < 0)
-            give_up(writing.get(), "setsid");
+            give_up(writing.get(), error_of("setsid"));
         pid_t watcher = ::fork();
         if (watcher < 0)
-            give_up(writing.get(), "fork");
-        if (watcher > 0)
-            ::_exit(0);
-        if (!detach())
-            give_up(writing.get(), "cannot detach from the job");
-        if (!close_others(
-                {door.dir_.fd.get(), door.door_.get(), process.get(), writing.get()}))
-            give_up(writing.get(), "close_range");
-        report(writing.get(), {&ready, 1});
-        ::close(writing.release());
-        wait_for_end(process.get());
-        (void)door.remove(); // nobody is left to tell; the next sweep() does
-        leave_door_dir(std::move(door.dir_));
+            give_up(writing.get(), error_of("fork"));
+        if (watcher == 0)
+            watch(make, process.get(), writing.release());
         ::_exit(0);
     }
     writing = Fd();
     auto said = read_report(reading.get());
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR)
         ;
-    if (said != std::string_view(&ready, 1))
-        return failed(said.empty() ? "it ended at once" : said);
-    return {};
+    if (said.empty())
+        return fail("the process that makes the door, and is to watch over it, ended "
+                    "at once");
+    if (said[0] != ready)
+        return fail("{}", said);
+    return said.substr(1);
 }
 
 } // namespace fluxdat::perms

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
 // Removes a rank's door when the rank has ended, however it ended. The launcher cannot
-// do it: it becomes the broker (exec). So it leaves a process behind that holds the
-// door's lock, waits for the broker to end (pidfd_open(2)), removes the door, and ends.
+// do it: it becomes the broker (exec). So it leaves a process behind that makes the
+// door, holds its lock, waits for the broker to end (pidfd_open(2)), removes the door,
+// and ends. That it makes the door, and not the launcher, is for a launcher that is
+// killed: there is no moment in which a door is there and nobody to remove it.
 //
 // The watcher is in a session of its own, so signals to the job's process group pass it
 // by; it blocks all others that can be blocked; it holds none of the job's descriptors,
@@ -17,15 +19,18 @@
 #include "lib/perms/door.h"
 #include "lib/result.h"
 
+#include <functional>
+#include <string>
 #include <sys/types.h>
 
 namespace fluxdat::perms {
 
-// Leaves a watcher behind for the rank whose broker has (or, after exec, will have) the
-// process id `broker`, usually getpid(). Returns when it is watching. The door is the
-// watcher's from then on; this process holds no descriptor of it any more. When the
-// door goes, a private door directory goes with it unless others use it. After an error
-// there is no watcher, and both are gone already.
-Result<> spawn_watcher(Door&& door, pid_t broker);
+// Leaves a watcher behind, with the door that `make` made in it, for the rank whose
+// broker has (or, after exec, will have) the process id `broker`, usually getpid().
+// Returns the door's path when it is watching; no descriptor of the door is in this
+// process. When the door goes, a private door directory goes with it unless others use
+// it. Errors: those of `make`, and that there can be no watcher; the door is gone then.
+Result<std::string> spawn_watcher(const std::function<Result<Door>()>& make,
+                                  pid_t broker);
 
 } // namespace fluxdat::perms

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <poll.h>
 #include <sstream>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -64,12 +65,17 @@ struct Rank {
         ::dup2(out, 1);
         ::dup2(out, 2);
         auto dir = open_door_dir(top.path());
-        auto made = dir ? Door::create(*dir, {"fAbC", 0}, guests(1, {1001}))
-                        : std::unexpected(dir.error());
-        auto watched = made ? spawn_watcher(std::move(*made), ::getpid())
-                            : std::unexpected(made.error());
+        auto watched = spawn_watcher(
+            [&]() -> Result<Door> {
+                if (!dir)
+                    return std::unexpected(dir.error());
+                return Door::create(*dir, {"fAbC", 0}, guests(1, {1001}));
+            },
+            ::getpid());
         if (!watched)
             dprintf(1, "%s\n", watched.error().message.c_str());
+        else if (*watched != door)
+            dprintf(1, "the door is %s\n", watched->c_str());
         else
             ::execl("/bin/sh", "sh", "-c", script.c_str(), nullptr);
         ::_exit(1);
@@ -168,25 +174,62 @@ TEST_CASE("signals to the job do not end the watcher")
     CHECK_FALSE(exists(rank.door));
 }
 
-TEST_CASE("a watcher that cannot watch is an error, and the door is gone")
+TEST_CASE("a rank that is gone already gets no door")
 {
     TemporaryDirectory top;
     pid_t gone = ::fork();
     if (gone == 0)
         ::_exit(0);
     ::waitpid(gone, nullptr, 0);
-    auto door = [&] {
-        auto dir = choose_door_dir({.given = std::nullopt,
-                                    .preferred = top / "absent",
-                                    .private_parent = top.path()});
-        REQUIRE(dir);
-        return Door::create(*dir, {"fAbC", 0}, guests(1, {}));
-    }();
-    REQUIRE(door);
-    auto path = door->path();
-    CHECK(message(spawn_watcher(std::move(*door), gone))
-          == fmt::format("cannot watch over the door {}: process {}: No such process",
-                         path, gone));
+    CHECK(
+        message(spawn_watcher([&] { return door_in(top.path(), guests(1, {})); }, gone))
+        == "cannot watch over the door: pidfd_open: No such process");
+    CHECK(entries(top.path()).empty());
+}
+
+TEST_CASE("why no door could be made is told")
+{
+    TemporaryDirectory top;
+    auto make = [&]() -> Result<Door> { return fail("no door here"); };
+    CHECK(message(spawn_watcher(make, ::getpid())) == "no door here");
+    auto die = [&]() -> Result<Door> { ::_exit(0); };
+    CHECK(message(spawn_watcher(die, ::getpid()))
+          == "the process that makes the door, and is to watch over it, ended at once");
+}
+
+TEST_CASE("a rank that is killed while its door is made leaves none")
+{
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    TemporaryDirectory top;
+    int killed[2];
+    REQUIRE(::pipe(killed) == 0);
+    pid_t rank = ::fork();
+    if (rank == 0) {
+        ::close(killed[1]);
+        (void)spawn_watcher(
+            [&]() -> Result<Door> {
+                auto dir = choose_door_dir({.given = std::nullopt,
+                                            .preferred = top / "absent",
+                                            .private_parent = top.path()});
+                auto door = dir ? Door::create(*dir, {"fAbC", 0}, guests(1, {1001}))
+                                : std::unexpected(dir.error());
+                char none;
+                (void)!::read(killed[0], &none, 1); // until the rank is gone
+                return door;
+            },
+            ::getpid());
+        ::_exit(1);
+    }
+    auto path = top / fmt::format("flux-dat-{}", ::geteuid());
+    while (!exists(path + "/dat-fAbC.0/grants"))
+        ::poll(nullptr, 0, 1);
+    ::kill(rank, SIGKILL);
+    ::waitpid(rank, nullptr, 0);
+    ::close(killed[1]);
+    while (::waitpid(-1, nullptr, 0) > 0) // the watcher
+        ;
+    ::close(killed[0]);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     CHECK(entries(top.path()).empty());
 }
 
@@ -203,8 +246,8 @@ TEST_CASE("no process to be had for the watcher")
         auto said = as_user(owner_uid, owner_uid, [&] {
             rlimit limit{processes, processes};
             ::setrlimit(RLIMIT_NPROC, &limit);
-            return message(
-                spawn_watcher(door_in(top.path(), guests(1, {})), ::getpid()));
+            return message(spawn_watcher(
+                [&] { return door_in(top.path(), guests(1, {})); }, ::getpid()));
         });
         CHECK_THAT(said, Contains("cannot watch over the door")
                              && Contains("Resource temporarily unavailable"));
@@ -219,7 +262,8 @@ TEST_CASE("a watcher starts where 0 to 2 are closed, too")
     auto said = in_child([&] {
         for (int fd : {0, 1, 2})
             ::close(fd);
-        return message(spawn_watcher(door_in(top.path(), guests(1, {})), ::getpid()));
+        return message(spawn_watcher([&] { return door_in(top.path(), guests(1, {})); },
+                                     ::getpid()));
     });
     CHECK(said == "no error");
     ::waitpid(-1, nullptr, 0); // the watcher
@@ -239,13 +283,16 @@ TEST_CASE("a private door directory goes with the last of its doors")
     }
     auto said = in_child([&]() -> std::string {
         for (std::uint32_t rank : {0, 1}) {
-            auto dir = choose_door_dir({.given = std::nullopt,
-                                        .preferred = top / "absent",
-                                        .private_parent = top.path()});
-            auto door = dir ? Door::create(*dir, {"fAbC", rank}, guests(1, {1001}))
-                            : std::unexpected(dir.error());
-            auto watched = door ? spawn_watcher(std::move(*door), broker)
-                                : std::unexpected(door.error());
+            auto watched = spawn_watcher(
+                [&]() -> Result<Door> {
+                    auto dir = choose_door_dir({.given = std::nullopt,
+                                                .preferred = top / "absent",
+                                                .private_parent = top.path()});
+                    if (!dir)
+                        return std::unexpected(dir.error());
+                    return Door::create(*dir, {"fAbC", rank}, guests(1, {1001}));
+                },
+                broker);
             if (!watched)
                 return watched.error().message;
         }
