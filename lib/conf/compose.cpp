@@ -139,13 +139,15 @@ Result<DatKeys> read_dat(const Value& dat)
     return keys;
 }
 
+constexpr const char* bundled_origin = "bundled IMP";
+
 // exec.imp where nothing explicit sets it: the bundled IMP, else the parent's.
 Result<std::optional<Value>> default_imp(const Inputs& inputs,
                                          std::vector<std::string>& notices)
 {
-    auto fit = inputs.probe_imp(inputs.bundled_imp);
+    auto fit = inputs.probe_bundled_imp(inputs.bundled_imp);
     if (fit) {
-        const Origin origin{"bundled IMP", Origin::Kind::builtin};
+        const Origin origin{bundled_origin, Origin::Kind::builtin};
         Value layer{Table{}, origin};
         put(layer, {"exec", "imp"}, Value{inputs.bundled_imp, origin});
         return layer;
@@ -214,7 +216,12 @@ void warn_of_imp(Composed& composed, const Inputs& inputs)
     const Value* imp = composed.root.find("exec.imp");
     if (!imp || eaccess(imp->string()->c_str(), X_OK) < 0)
         return;
-    if (auto fit = inputs.probe_imp(*imp->string()); !fit)
+    const std::string& path = *imp->string();
+    if (imp->origin.source == bundled_origin) // probed already
+        return;
+    auto fit = path == inputs.bundled_imp ? inputs.probe_bundled_imp(path)
+                                          : inputs.probe_imp(path);
+    if (!fit)
         warn(composed, *imp, "exec.imp",
              fmt::format("{}; guests' jobs will not run", fit.error().message));
 }
@@ -290,7 +297,7 @@ Result<Composed> merge_sources(const Inputs& inputs, Sources sources)
 Inputs::Inputs()
     : template_path(FLUX_DAT_DATADIR "/flux-dat/multiuser.toml"),
       bundled_imp(FLUX_DAT_LIBEXECDIR "/flux-dat/flux-dat-imp"),
-      probe_imp(probe_setuid_imp),
+      probe_bundled_imp(conf::probe_bundled_imp), probe_imp(probe_setuid_imp),
       site_directory(FLUX_DAT_SYSCONFDIR "/flux/dat/conf.d"),
       search_path(search_path_from_environment())
 {

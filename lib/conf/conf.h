@@ -59,8 +59,9 @@ struct Inputs {
     // The bundled IMP, and whether it can serve here; the error says why not. ENOENT
     // (not installed) goes without a notice.
     std::string bundled_imp; // default: LIBEXECDIR/flux-dat/flux-dat-imp
-    std::function<Result<>(const std::string& path)>
-        probe_imp; // default: probe_setuid_imp
+    std::function<Result<>(const std::string&path)>
+        probe_bundled_imp, // default: the function of that name, below
+        probe_imp;         // any other; default: probe_setuid_imp
 
     // The site's files are *.toml in this directory; there may be none.
     std::string site_directory; // default: SYSCONFDIR/flux/dat/conf.d
@@ -79,6 +80,10 @@ struct Inputs {
 // file system that honours setuid? The error is the reason why not, as in "PATH: not
 // setuid root".
 Result<> probe_setuid_imp(const std::string& path);
+
+// That, and does its configuration allow this user to run guests' jobs? It is asked
+// (`PATH check --json`) and so may take some milliseconds.
+Result<> probe_bundled_imp(const std::string& path);
 
 // A configuration ready for a broker, and where each of its values came from.
 class Composed

@@ -93,7 +93,18 @@ class Check(ImpTest):
 
     def test_nothing_is_wrong(self):
         self.assertEqual(self.check(status=0), "no errors or warnings\n")
-        self.assertEqual(json.loads(self.check("--json", status=0)), {"ok": True, "problems": []})
+        self.assertEqual(
+            json.loads(self.check("--json", status=0)),
+            {"ok": True, "allowed": False, "problems": []},
+        )
+
+    def test_whether_it_allows_the_caller(self):
+        def allowed(user):
+            return json.loads(self.imp("check", "--json", user=user).stdout)["allowed"]
+
+        self.assertEqual((allowed(OWNER), allowed(GUEST)), (True, False))
+        with mode_of(self.conf / "a.toml", 0o600):
+            self.assertIsNone(allowed(OWNER))
 
     def test_all_problems_at_once(self):
         insecure = self.script("insecure", "env", 0o777)

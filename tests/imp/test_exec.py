@@ -162,6 +162,10 @@ class Commands(ImpTest):
     def test_version(self):
         self.assertRegex(self.accepted(self.imp("version")), r"^flux-dat-imp v\d+\.\d+\.\d+\n$")
 
+    def test_help(self):
+        for word in ("help", "--help", "-h"):
+            self.assertIn("usage: flux-dat-imp version", self.accepted(self.imp(word)))
+
     def test_no_command(self):
         self.refused(self.imp(), "command required")
 

@@ -221,6 +221,8 @@ class Readers(ImpTest):
         for value in ("", "  "):
             done = self.execute("id", env={"FLUX_IMP_EXEC_HELPER": value})
             self.refused(done, "FLUX_IMP_EXEC_HELPER is empty")
+        done = self.execute("id", env={"FLUX_DAT_IMP_READER": "helper"})
+        self.refused(done, "needs FLUX_IMP_EXEC_HELPER, which is not set")
 
     def test_helper_that_is_not_there(self):
         done = self.execute("id", env={"FLUX_IMP_EXEC_HELPER": "/nonexistent/helper"})

@@ -203,10 +203,24 @@ std::string json_string(const std::string& text)
     return out + "\"";
 }
 
-std::string as_json(const std::vector<Problem>& problems, bool good)
+// Whether exec would do anything for the caller. JSON's null: the configuration could
+// not be read as a whole, so nobody but root can tell.
+const char* allowed(const Imp& imp, const std::vector<Problem>& problems)
 {
-    std::string out =
-        std::string("{\"ok\": ") + (good ? "true" : "false") + ", \"problems\": [";
+    for (const auto& problem : problems)
+        if (problem.severity == Severity::error)
+            return "null";
+    const auto& config = imp.config.exec;
+    auto caller =
+        allowed_caller(imp, config.allowed_users, "exec.allowed-users", config.file);
+    return caller ? "true" : "false";
+}
+
+std::string as_json(const std::vector<Problem>& problems, bool good,
+                    const char* allowed)
+{
+    std::string out = std::string("{\"ok\": ") + (good ? "true" : "false")
+                      + ", \"allowed\": " + allowed + ", \"problems\": [";
     const char* comma = "";
     for (const auto& problem : problems) {
         out += comma;
@@ -258,7 +272,8 @@ void check_command(const Imp& caller, const std::vector<std::string>& words)
     Check(imp, problems).all();
     bool good = std::ranges::all_of(
         problems, [](const auto& one) { return one.severity == Severity::note; });
-    auto text = json ? as_json(problems, good) : as_text(problems, good);
+    auto text = json ? as_json(problems, good, allowed(imp, problems))
+                     : as_text(problems, good);
     for (std::string_view rest = text; !rest.empty();) {
         auto written = write(STDOUT_FILENO, rest.data(), rest.size());
         if (written < 0 && errno == EINTR)

@@ -131,11 +131,23 @@ void print_ids(const char* which)
     _exit(write(STDOUT_FILENO, line.data(), line.size()) < 0 ? 1 : 0);
 }
 
+[[noreturn]] void help_command()
+{
+    constexpr std::string_view text =
+        "usage: flux-dat-imp version | whoami | check [--json]\n"
+        "       flux-dat-imp exec SHELL ARGUMENT...   (a multi-user Flux instance "
+        "does)\n"
+        "       flux-dat-imp run NAME                 (likewise)\n"
+        "See flux-dat-imp(8).\n";
+    _exit(write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 1 : 0);
+}
+
 // Who called, and what for.
 [[noreturn]] void dispatch(std::vector<std::string> words)
 {
     if (words.empty())
-        die(1, "command required (version, whoami, exec, run or check)");
+        die(1, "command required (version, whoami, exec, run or check; see "
+               "flux-dat-imp help)");
     auto command = words.front();
     words.erase(words.begin());
     Imp imp;
@@ -145,11 +157,13 @@ void print_ids(const char* which)
     imp.privileged = geteuid() == 0 && imp.uid != 0;
     if (command == "version")
         version_command();
+    if (command == "--help" || command == "-h" || command == "help")
+        help_command();
     if (command == "check")
         check_command(imp, words);
     if (command != "whoami" && command != "exec" && command != "run")
-        die(1,
-            "Unknown IMP command: " + printable(command.substr(0, quoted_bytes_max)));
+        die(1, "Unknown IMP command: " + printable(command.substr(0, quoted_bytes_max))
+                   + " (see flux-dat-imp help)");
     if (geteuid() != 0 && geteuid() != imp.uid)
         die(1, "is setuid to uid " + std::to_string(geteuid())
                    + ", which is neither root nor you; install it setuid root");

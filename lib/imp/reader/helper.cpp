@@ -64,7 +64,11 @@ std::string how_it_ended(int status)
 Result<Kv> read_helper(const Arguments&)
 {
     const char* command = std::getenv("FLUX_IMP_EXEC_HELPER");
-    auto words = split_at_blanks(command ? command : "");
+    if (!command)
+        return fail(
+            "the reader \"helper\" needs FLUX_IMP_EXEC_HELPER, which is not set",
+            EINVAL);
+    auto words = split_at_blanks(command);
     if (words.empty())
         return fail("FLUX_IMP_EXEC_HELPER is empty", EINVAL);
     auto source = "the helper " + in_quotes(command);

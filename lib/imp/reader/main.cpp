@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <new>
 #include <string_view>
 #include <unistd.h>
 
@@ -50,6 +51,14 @@ bool write_all(std::string_view bytes)
     return true;
 }
 
+// std::bad_alloc would end in a core dump and a message that says nothing.
+[[noreturn]] void out_of_memory()
+{
+    constexpr std::string_view text = "flux-dat-imp-reader: out of memory\n";
+    [[maybe_unused]] auto told = ::write(STDERR_FILENO, text.data(), text.size());
+    _exit(2);
+}
+
 int run(const Arguments& words)
 {
     // No helper gets it, so that the IMP sees the end of it when this process ends.
@@ -78,5 +87,6 @@ bool keep_output()
 
 int main(int argc, char** argv)
 {
+    std::set_new_handler(fluxdat::imp::reader::out_of_memory);
     return fluxdat::imp::reader::run({argv + (argc > 0 ? 1 : 0), argv + argc});
 }

@@ -102,9 +102,7 @@ TEST_CASE("where the IMP comes from", "[compose]")
     const auto imp = [&] { return composed(inputs).json()["exec"]["imp"]; };
     CHECK(imp() == "/bin/true"); // bundled before the parent's
 
-    inputs.probe_imp = [](const std::string& path) -> Result<> {
-        if (path == "/bin/sh")
-            return {};
+    inputs.probe_bundled_imp = [](const std::string& path) -> Result<> {
         return fail("{}: not setuid root", path);
     };
     auto conf = composed(inputs);
@@ -113,7 +111,7 @@ TEST_CASE("where the IMP comes from", "[compose]")
     CHECK(conf.notices
           == Lines{"the bundled IMP is not used: /bin/true: not setuid root"});
 
-    inputs.probe_imp = [](const std::string& path) -> Result<> {
+    inputs.probe_bundled_imp = [](const std::string& path) -> Result<> {
         return fail_errno(ENOENT, path);
     };
     CHECK(composed(inputs).notices.empty()); // not installed: nobody's business
@@ -141,6 +139,14 @@ TEST_CASE("an IMP that will not serve guests is warned of", "[compose]")
         composed(inputs).warnings
         == Lines{"exec.imp (--imp): " + *inputs.imp
                  + ": not setuid root (chown root, chmod 4755); guests' jobs will not "
+                   "run"});
+    // The bundled one is asked more, however it came to be chosen.
+    inputs.probe_bundled_imp = [](const std::string& path) -> Result<> {
+        return fail("{}: does not allow", path);
+    };
+    inputs.imp = inputs.bundled_imp;
+    CHECK(composed(inputs).warnings
+          == Lines{"exec.imp (--imp): /bin/true: does not allow; guests' jobs will not "
                    "run"});
     inputs.imp = "/nonexistent/imp"; // for lint to refuse
     CHECK(composed(inputs).warnings.empty());

@@ -39,3 +39,29 @@ TEST_CASE("an IMP that is setuid root serves, if it can be executed", "[imp]")
     CHECK(probe_setuid_imp(other).error().message
           == other + ": not setuid root (chown root, chmod 4755)");
 }
+
+TEST_CASE("the bundled IMP is asked whether it allows this user", "[imp]")
+{
+    if (geteuid() != 0) {
+        WARN("skipped: needs root to make a setuid root file");
+        return;
+    }
+    const Scratch scratch;
+    const auto asked = [&](const std::string& answer) {
+        // Programs in a script's language never run setuid, which does not matter here.
+        const std::string imp = scratch.file(
+            "imp",
+            "#!/bin/sh\n[ \"$*\" = 'check --json' ] && echo '" + answer + "'; exit 1\n",
+            04755);
+        auto fit = probe_bundled_imp(imp);
+        std::filesystem::remove(imp);
+        return fit ? "" : fit.error().message.substr(imp.size());
+    };
+    CHECK(asked(R"({"ok": true, "allowed": true, "problems": []})") == "");
+    CHECK(asked(R"({"ok": false, "allowed": null, "problems": []})") == "");
+    CHECK(asked(R"({"ok": true, "allowed": false, "problems": []})")
+          == ": its configuration does not allow this user (exec.allowed-users)");
+    CHECK(asked("{}") == ": its \"check\" says nothing");
+    CHECK(asked("") == ": its \"check\" says nothing");
+    CHECK(probe_bundled_imp(scratch / "no").error().errnum == ENOENT);
+}

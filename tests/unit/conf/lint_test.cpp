@@ -49,7 +49,7 @@ TEST_CASE("lint: there must be an IMP that can be executed", "[lint]")
 {
     const Scratch scratch;
     auto inputs = plain_inputs(scratch);
-    inputs.probe_imp = [](const std::string&) -> Result<> {
+    inputs.probe_bundled_imp = [](const std::string&) -> Result<> {
         return fail_errno(ENOENT, "");
     };
     CHECK(refused(inputs, Exit::failed)

@@ -49,7 +49,8 @@ inline fluxdat::conf::Inputs plain_inputs(const Scratch& scratch)
     fluxdat::conf::Inputs inputs;
     inputs.template_path.clear(); // the copy in the program
     inputs.bundled_imp = "/bin/true";
-    inputs.probe_imp = [](const std::string&) { return fluxdat::Result<>{}; };
+    inputs.probe_bundled_imp =
+        inputs.probe_imp = [](const std::string&) { return fluxdat::Result<>{}; };
     inputs.site_directory = scratch / "conf.d";
     inputs.search_path = {scratch / "home", scratch / "xdg"};
     return inputs;
