@@ -10,9 +10,10 @@
 
 A FluxTest starts a test instance of `size` brokers on this machine, once for the class:
 a system instance for every purpose here, in a directory of its own, owned by OWNER, with
-the machine's own flux-imp. After each test it ends what DATs there are, and asserts that
-no process, no door and no job of them is left; so each test begins with nothing. Nothing
-outside of the directory is written, and no installed system instance is touched.
+the machine's own flux-imp, or with another IMP where new_instance() says so. After each
+test it ends what DATs there are, and asserts that no process, no door and no job of them
+is left; so each test begins with nothing. Nothing outside of the directory is written,
+and no installed system instance is touched.
 
 Since flux-imp reads its configuration from a place that only root may write, OWNER is
 somebody whom the machine's configuration allows. Where there is nobody, or anything else
@@ -137,9 +138,12 @@ def door_of(dat, rank=0):
 
 
 class Instance:
-    """A running test instance."""
+    """A running test instance.
 
-    def __init__(self, size, configuration=""):
+    `configuration` is more TOML, `execution` more lines of its [exec], and `env` what
+    its brokers have in their environment besides, which the IMP has from them."""
+
+    def __init__(self, size, configuration="", imp=IMP, execution="", env=()):
         # Short: a UNIX socket's path has at most 107 bytes.
         self.place = pathlib.Path(tempfile.mkdtemp(prefix="f-"))
         self.place.chmod(0o755)
@@ -153,7 +157,7 @@ class Instance:
         self.hosts = f"fluke[131-{130 + size}]"
         (self.conf / "system.toml").write_text(
             "[access]\nallow-guest-user = true\nallow-root-owner = true\n"
-            f'[exec]\nimp = "{IMP}"\n'
+            f'[exec]\nimp = "{imp}"\n{execution}\n'
             '[tbon]\ntopo = "kary:256"\n'
             "[resource]\nnoverify = true\n"
             f'[[resource.config]]\nhosts = "{self.hosts}"\ncores = "0-1"\n'
@@ -165,6 +169,7 @@ class Instance:
             "TMPDIR": str(self.tmp),
             "LC_ALL": "C.UTF-8",
             "FLUX_IPADDR_INTERFACE": "lo",
+            **dict(env),
         }
         self.log = self.place / "log"
         self.start(size)
@@ -248,14 +253,19 @@ class Instance:
 class FluxTest(SandboxTest):
     size = 4
     configuration = ""  # more TOML for the instance
+    execution = ""  # more lines of its [exec]
 
     @classmethod
     def setUpClass(cls):
         cls.installed = Installed()
         cls.addClassCleanup(cls.installed.remove)
-        cls.instance = Instance(cls.size, cls.configuration)
+        cls.instance = cls.new_instance()
         # Not `cls.instance.end`: a test may replace the instance.
         cls.addClassCleanup(lambda: cls.instance.end())
+
+    @classmethod
+    def new_instance(cls):
+        return Instance(cls.size, cls.configuration, execution=cls.execution)
 
     def setUp(self):
         self.owner = OWNER
@@ -287,18 +297,23 @@ class FluxTest(SandboxTest):
         self.assert_no_process(set())
         self.assertEqual(self.files_in(self.doors), [])
 
-    def cancel_all(self):
+    def cancel_all(self, uri=None):
+        """Ends all jobs of the instance, or of the DAT at `uri`."""
         if self.instance.process.poll() is not None:
             return
         with contextlib.suppress(OSError):
-            for jobid in self.active_jobs():
+            flux = self.flux(uri=uri)
+            for jobid in self.active_jobs(uri):
                 with contextlib.suppress(fluxwire.FluxError):
-                    self.cancel(fluxwire.f58(jobid), "the test is over")
-            eventually(lambda: not self.active_jobs(), "all jobs have ended")
+                    flux.rpc(
+                        "job-manager.raise",
+                        {"id": jobid, "type": "cancel", "severity": 0, "note": "the test is over"},
+                    )
+            eventually(lambda: not self.active_jobs(uri), "all jobs have ended")
 
-    def active_jobs(self):
-        """The ids of all jobs of the instance that are not inactive."""
-        answer = self.flux().rpc(
+    def active_jobs(self, uri=None):
+        """The ids of all jobs of the instance, or of the DAT at `uri`, that are not inactive."""
+        answer = self.flux(uri=uri).rpc(
             "job-list.list",
             {
                 "max_entries": 0,
