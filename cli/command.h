@@ -81,6 +81,8 @@ std::string group_name(gid_t gid); // likewise
 // The commands, one file each.
 void add_start(CLI::App& app, Chosen& chosen);
 void add_status(CLI::App& app, Chosen& chosen);
+void add_grant(CLI::App& app, Chosen& chosen);
+void add_revoke(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 void add_run(CLI::App& app, Chosen& chosen);

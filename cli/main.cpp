@@ -60,9 +60,10 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
                       : dat::supervise(program_path(), std::string(words[1]));
     }
     if (words[0] == "door") {
-        if (words.size() != 4 || words[1] != "check")
+        if (words.size() != 4 || (words[1] != "check" && words[1] != "apply"))
             return misused("door");
-        return dat::check_door(std::string(words[2]), std::string(words[3]));
+        auto act = words[1] == "check" ? dat::check_door : dat::apply_door;
+        return act(std::string(words[2]), std::string(words[3]));
     }
     return {};
 }
@@ -101,6 +102,8 @@ int run_command(int argc, char** argv)
     cli::Chosen chosen;
     cli::add_start(app, chosen);
     cli::add_status(app, chosen);
+    cli::add_grant(app, chosen);
+    cli::add_revoke(app, chosen);
     cli::add_stop(app, chosen);
     cli::add_config(app, chosen);
     cli::add_run(app, chosen);

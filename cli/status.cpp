@@ -3,6 +3,9 @@
 // flux-dat status: all DATs, a line each; or one in detail.
 #include "cli/command.h"
 #include "lib/dat/ask.h"
+#include "lib/dat/changes.h"
+#include "lib/dat/doors.h"
+#include "lib/dat/evict.h"
 #include "lib/dat/ranks.h"
 #include "lib/flux/fsd.h"
 #include "lib/say.h"
@@ -11,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <ctime>
+#include <unistd.h>
 
 namespace fluxdat::cli {
 
@@ -68,11 +72,12 @@ std::string join(const std::vector<std::string>& words)
 }
 
 // A directory server may take its time for each: names for the first ones only.
+constexpr std::size_t names_max = 100;
+
 template <class Id>
 std::vector<std::string> names_of(const std::vector<Id>& ids,
                                   std::string (*name_of)(Id))
 {
-    constexpr std::size_t names_max = 100;
     std::vector<std::string> names;
     for (auto id : ids) {
         if (names.size() == names_max) {
@@ -118,6 +123,7 @@ Json to_json(const dat::Dat& dat)
             {"owner", user_name(job.userid)},
             {"userid", job.userid},
             {"state", dat.phase()},
+            {"degraded", dat.degraded()},
             {"nnodes", job.nnodes},
             {"ranks_up", dat.record.ranks_up},
             {"nodelist", job.nodelist},
@@ -139,15 +145,42 @@ Json to_json(const dat::Dat& dat)
 std::string state_in_short(const dat::Dat& dat)
 {
     std::string state(dat.phase());
-    bool running = state == "ready" || state == "stopping";
+    if (dat.degraded())
+        state = "degraded";
+    bool running = dat.phase() == "ready" || dat.phase() == "stopping";
     if (running && dat.record.ranks_up > 0 && dat.record.ranks_up < dat.job.nnodes)
         state += fmt::format(" ({}/{} ranks up)", dat.record.ranks_up, dat.job.nnodes);
     return state;
 }
 
+// A line for each guest of a kind, of `list` as the supervisor tells it.
+template <class Id>
+void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
+                std::string (*name_of)(Id))
+{
+    if (!list.is_array())
+        return;
+    for (std::size_t i = 0; i < list.size(); i++) {
+        if (i == names_max) {
+            rows.push_back({kind, fmt::format("and {} more (--json names them)",
+                                              list.size() - names_max)});
+            return;
+        }
+        double since = list[i].contains("since") && list[i]["since"].is_number()
+                           ? list[i]["since"].template get<double>()
+                           : 0;
+        rows.push_back(
+            {kind, fmt::format("{}, since {}, by {}",
+                               name_of(flux::integer_at<Id>(list[i], "id")),
+                               local_time(since),
+                               user_name(flux::integer_at<uid_t>(list[i], "by")))});
+    }
+}
+
 struct Status {
     Common common;
     std::optional<std::string> selector;
+    bool shows_history = false;
 
     // What only the supervisor knows; null where it does not answer, or not to us.
     flux::Task<Json> details_of(flux::Loop& loop, flux::Connection& parent,
@@ -182,11 +215,6 @@ struct Status {
     void print_one(const dat::Dat& dat, const Json& supervisor) const
     {
         auto& job = dat.job;
-        std::vector<std::string> users, groups, managers;
-        users = names_of(dat.record.guests.users, user_name);
-        groups = names_of(dat.record.guests.groups, group_name);
-        managers = names_of(dat.record.managers, user_name);
-
         std::vector<Row> rows{
             {"name", dat.record.name},
             {"id", flux::format_jobid(job.id)},
@@ -195,10 +223,31 @@ struct Status {
             {"window", window(job)},
             {"nodes", fmt::format("{}: {}", job.nnodes, or_dash(job.nodelist))},
             {"uri", or_dash(dat.uri())},
-            {"open", dat.record.guests.open ? "to everybody" : "no"},
-            {"users", or_dash(join(users))},
-            {"groups", or_dash(join(groups))},
-            {"managers", or_dash(join(managers))}};
+            {"open", dat.record.guests.open ? "to everybody" : "no"}};
+        if (supervisor.is_object() && supervisor.contains("guests")) {
+            auto& guests = supervisor["guests"];
+            add_guests(rows, "user", guests.value("users", Json()), user_name);
+            add_guests(rows, "group", guests.value("groups", Json()), group_name);
+            add_guests(rows, "manager", guests.value("managers", Json()), user_name);
+        } else {
+            auto& record = dat.record;
+            rows.insert(
+                rows.end(),
+                {{"users", or_dash(join(names_of(record.guests.users, user_name)))},
+                 {"groups", or_dash(join(names_of(record.guests.groups, group_name)))},
+                 {"managers", or_dash(join(names_of(record.managers, user_name)))}});
+        }
+        if (geteuid() != job.userid)
+            rows.push_back({"you", admission(dat)});
+        if (supervisor.is_object() && supervisor.contains("imp")
+            && supervisor["imp"].is_object())
+            rows.push_back(
+                {"imp",
+                 fmt::format("{}: {}", flux::text_at(supervisor["imp"], "path"),
+                             supervisor["imp"].value("asks_guest_list", false)
+                                 ? "asks the guest list"
+                                 : "does not know of the guest list, which doors "
+                                   "and supervisor enforce")});
         if (supervisor.is_object() && supervisor.contains("jobs"))
             rows.push_back(
                 {"jobs",
@@ -208,7 +257,9 @@ struct Status {
                      flux::integer_at<std::uint64_t>(supervisor["jobs"], "pending"))});
         if (supervisor.is_object() && supervisor.contains("ranks"))
             for (auto& rank : supervisor["ranks"])
-                rows.push_back(describe(dat::rank_from_json(rank)));
+                rows.push_back(describe(dat::rank_from_json(rank),
+                                        dat::door_rank_from_json(rank),
+                                        dat.record.guests.generation));
         print_table(rows);
     }
 
@@ -226,13 +277,154 @@ struct Status {
                            time_left(job, now));
     }
 
-    static Row describe(const dat::Rank& rank)
+    static Row describe(const dat::Rank& rank, const dat::Doors::Rank& list,
+                        std::uint64_t generation)
     {
         auto verdict =
             rank.wrong.empty() ? std::string("door right") : join(rank.wrong);
+        if (list.applied < generation)
+            verdict +=
+                fmt::format("; has guest list {} of {}{}", list.applied, generation,
+                            list.reason.empty() ? "" : ": " + list.reason);
+        if (!list.warnings.empty())
+            verdict += "; " + join(list.warnings);
         return {fmt::format("rank {}", rank.rank),
                 fmt::format("{} {}: {}", or_dash(rank.host), rank.up ? "up" : "down",
                             verdict)};
+    }
+
+    // Whether whoever asks may come in, and how.
+    static std::string admission(const dat::Dat& dat)
+    {
+        dat::Desired list(dat.record, dat.job.userid, 0);
+        if (!list.admits(geteuid(), dat::groups_of))
+            return list.is_manager(geteuid())
+                       ? "a manager, and not on the guest list"
+                       : "not on the guest list; ask the owner or a manager";
+        auto id = flux::format_jobid_ascii(dat.job.id);
+        if (dat.phase() != "ready")
+            return "on the guest list";
+        return fmt::format(
+            "on the guest list: flux proxy {0}, or flux-dat run --dat {0}", id);
+    }
+
+    flux::Task<Result<int>> show_history(flux::Loop& loop, flux::Connection& parent)
+    {
+        auto dat = co_await dat::find_dat(parent, selector);
+        if (!dat) {
+            auto ended = co_await dat::find_ended(parent, selector);
+            if (!ended)
+                co_return std::unexpected(dat.error());
+            dat = std::move(*ended);
+        }
+        Json changes;
+        auto log = co_await flux::lookup(parent, dat->job.id, "eventlog");
+        if (log) {
+            changes = dat::history(dat::parse_eventlog(*log), dat->job.userid);
+        } else if (log.error().errnum == EPERM) {
+            Json nothing = Json::object();
+            auto answer = co_await dat::ask_supervisor(loop, parent, *dat, "history",
+                                                       std::move(nothing));
+            if (!answer)
+                co_return std::unexpected(answer.error());
+            changes = answer->value("changes", Json::array());
+        } else {
+            co_return std::unexpected(log.error());
+        }
+        if (common.json) {
+            print_json({{"version", 1},
+                        {"id", flux::format_jobid(dat->job.id)},
+                        {"jobid", dat->job.id},
+                        {"name", dat->record.name},
+                        {"changes", std::move(changes)}});
+            co_return 0;
+        }
+        std::vector<Row> rows{{"TIME", "BY", "CHANGE"}};
+        for (auto& change : changes)
+            rows.push_back({local_time(change.value("when", 0.0)),
+                            user_name(flux::integer_at<uid_t>(change, "by")),
+                            in_words(change)});
+        print_table(rows);
+        co_return 0;
+    }
+
+    static std::string in_words(const Json& change)
+    {
+        std::vector<std::string> parts;
+        auto add = [&](const char* key) {
+            auto named = change.value(key, Json::object());
+            std::vector<std::string> who;
+            auto names = [&](const char* kind, auto* name_of) {
+                using Id = uid_t; // gid_t is the same
+                for (auto& name :
+                     names_of(named.value(kind, std::vector<Id>{}), name_of))
+                    who.push_back(std::string(kind, std::strlen(kind) - 1) + " "
+                                  + name);
+            };
+            names("users", user_name);
+            names("groups", group_name);
+            names("managers", user_name);
+            if (!who.empty())
+                parts.push_back(fmt::format("{} {}", key, join(who)));
+        };
+        add("granted");
+        add("revoked");
+        if (change.contains("open") && change["open"].is_boolean())
+            parts.push_back(change["open"] == true ? "opened to everybody"
+                                                   : "closed to all but the list");
+        std::string out;
+        for (auto& part : parts)
+            out += (out.empty() ? "" : "; ") + part;
+        return out.empty() ? "nobody on the list" : out;
+    }
+
+    // What a guest of a parent in private mode, who does not see the DAT's job, is told
+    // by the DAT's supervisor. Only a DAT of the parent's owner can be asked: the name
+    // of another's service has a uid in it that is not known here.
+    flux::Task<Result<int>> show_unseen(flux::Loop& loop, flux::Connection& parent,
+                                        Error not_found)
+    {
+        auto conf = co_await flux::configuration(parent);
+        auto id = flux::parse_jobid(*selector);
+        static const Json::json_pointer private_mode("/access/private-mode");
+        if (!conf || !conf->contains(private_mode) || (*conf)[private_mode] != true)
+            co_return std::unexpected(not_found);
+        not_found.message +=
+            "; this instance is in private mode, where you see your own "
+            "jobs only: give the job id that you were told";
+        auto owner = co_await flux::attribute_number(parent, "security.owner");
+        if (!id || !owner)
+            co_return std::unexpected(not_found);
+        dat::Dat dat;
+        dat.job.id = *id;
+        dat.job.userid = *owner;
+        dat.record.service_name = dat::service_name(*owner, *id);
+        dat.record.service_rank = flux::nodeid_any;
+        Json nothing = Json::object();
+        auto answer = co_await dat::ask_supervisor(loop, parent, dat, "admission",
+                                                   std::move(nothing));
+        if (!answer)
+            co_return std::unexpected(answer.error().errnum == EPERM ? answer.error()
+                                                                     : not_found);
+        if (common.json) {
+            (*answer)["version"] = 1;
+            (*answer)["id"] = flux::format_jobid(*id);
+            (*answer)["jobid"] = *id;
+            print_json(*answer);
+            co_return 0;
+        }
+        dat.job.expiration = answer->value("expiration", 0.0);
+        auto end = dat.job.expiration > 0 ? local_time(dat.job.expiration)
+                                          : std::string("no end");
+        print_table({{"name", flux::text_at(*answer, "name")},
+                     {"id", flux::format_jobid(*id)},
+                     {"owner", user_name(flux::integer_at<uid_t>(*answer, "owner"))},
+                     {"state", flux::text_at(*answer, "state")},
+                     {"nodes", or_dash(flux::text_at(*answer, "nodelist"))},
+                     {"until", end},
+                     {"you", fmt::format("on the guest list: flux proxy {}",
+                                         flux::text_at(*answer, "uri"))}});
+        co_return 0;
     }
 
     flux::Task<Result<int>> show(flux::Loop& loop)
@@ -240,8 +432,12 @@ struct Status {
         auto parent = co_await connect_parent(loop);
         if (!parent)
             co_return std::unexpected(parent.error());
+        if (shows_history)
+            co_return co_await show_history(loop, **parent);
         if (selector) {
             auto dat = co_await dat::find_dat(**parent, selector);
+            if (!dat && dat.error().exit == Exit::no_such_dat)
+                co_return co_await show_unseen(loop, **parent, dat.error());
             if (!dat)
                 co_return std::unexpected(dat.error());
             auto details = co_await details_of(loop, **parent, *dat);
@@ -286,6 +482,8 @@ void add_status(CLI::App& app, Chosen& chosen)
     auto* command =
         add_command(app, status->common, "status", "Show all DATs, or one in detail");
     add_dat_option(*command, status->selector);
+    command->add_flag("--history", status->shows_history,
+                      "Who changed the guest list of the DAT, when, and how");
     command->callback(
         [status, &chosen] { chosen = [status] { return status->run(); }; });
 }

@@ -23,7 +23,8 @@ struct Stop {
         auto dat = co_await dat::find_dat(**parent, selector);
         bool already = false;
         if (!dat) {
-            auto ended = co_await find_ended(**parent);
+            // Named by its job id, a DAT that is over is "already so", no error.
+            auto ended = co_await dat::find_ended(**parent, selector);
             if (!ended)
                 co_return std::unexpected(dat.error());
             dat = std::move(*ended);
@@ -48,20 +49,6 @@ struct Stop {
         if (!stopped)
             co_return std::unexpected(stopped.error());
         co_return result;
-    }
-
-    // Named by its job id, a DAT that is over is "already so", no error.
-    flux::Task<std::optional<dat::Dat>> find_ended(flux::Connection& parent)
-    {
-        if (!selector)
-            co_return std::optional<dat::Dat>{};
-        auto id = flux::parse_jobid(*selector);
-        if (!id)
-            co_return std::optional<dat::Dat>{};
-        auto job = co_await flux::list_job(parent, *id);
-        if (!job || job->active())
-            co_return std::optional<dat::Dat>{};
-        co_return dat::dat_of(std::move(*job));
     }
 
     int run()

@@ -45,6 +45,11 @@ std::string_view Dat::phase() const
     return record.state == State::ready ? "ready" : "starting";
 }
 
+bool Dat::degraded() const
+{
+    return phase() == "ready" && record.applied < record.guests.generation;
+}
+
 std::optional<Dat> dat_of(flux::JobInfo job)
 {
     static const Json::json_pointer path("/user/dat");
@@ -129,6 +134,20 @@ flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
     if (!dats)
         co_return std::unexpected(std::move(dats.error()));
     co_return select_dat(std::move(*dats), selector, geteuid());
+}
+
+flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
+                                          std::optional<std::string> selector)
+{
+    if (!selector)
+        co_return std::optional<Dat>{};
+    auto id = flux::parse_jobid(*selector);
+    if (!id)
+        co_return std::optional<Dat>{};
+    auto job = co_await flux::list_job(parent, *id);
+    if (!job || job->active())
+        co_return std::optional<Dat>{};
+    co_return dat_of(std::move(*job));
 }
 
 flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,

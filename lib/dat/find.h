@@ -19,6 +19,8 @@ struct Dat {
     std::string uri() const; // of rank 0's door; empty while there is none
     // What people see: "pending", "starting", "ready", "stopping", "ended".
     std::string_view phase() const;
+    // It runs, and not all of its ranks have the newest guest list.
+    bool degraded() const;
 };
 
 // The record on a job, if it carries a valid one.
@@ -46,6 +48,10 @@ Result<Dat> select_dat(std::vector<Dat> dats,
 // list_dats() and select_dat().
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
                                  std::optional<std::string> selector);
+
+// A DAT that is over, if `selector` is the job id of one.
+flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
+                                          std::optional<std::string> selector);
 
 // An active DAT of this name and owner, other than `except`: the one with a record, or
 // else the one that was submitted first. A start that was killed between submitting and

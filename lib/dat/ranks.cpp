@@ -3,11 +3,14 @@
 
 #include "lib/dat/record.h"
 #include "lib/flux/text.h"
+#include "lib/imp/user.h"
 #include "lib/perms/door.h"
 #include "lib/program.h"
 #include "lib/say.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <sys/wait.h>
 
 namespace fluxdat::dat {
@@ -20,37 +23,18 @@ flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
     Rank rank;
     rank.rank = number;
     rank.host = std::move(host);
-    Json payload{{"name", "local-uri"}};
-    auto answer = co_await dat.rpc("attr.get", std::move(payload), number);
-    if (!answer) {
-        rank.wrong.push_back(
-            fmt::format("its broker does not answer: {}", answer.error().message));
+    auto door = co_await find_door(dat, number);
+    if (!door) {
+        rank.up = door.error().errnum == ENOTSOCK;
+        rank.wrong.push_back(door.error().message);
         co_return rank;
     }
     rank.up = true;
-    auto uri = flux::parse_uri(flux::text_at(*answer, "value"));
-    auto socket_in_door = fmt::format("/{}", perms::socket_file_name);
-    if (!uri || !uri->path.ends_with(socket_in_door)) {
-        rank.wrong.push_back(fmt::format("its broker's socket is behind no door: {}",
-                                         flux::text_at(*answer, "value")));
-        co_return rank;
-    }
-    rank.door = uri->path.substr(0, uri->path.size() - socket_in_door.size());
-    flux::Command command;
-    command.cmdline = {program_path(), "door", "check", rank.door, std::move(guests)};
-    auto checked = co_await flux::run_command(dat, number, std::move(command));
-    if (checked.error)
-        rank.wrong.push_back(
-            fmt::format("its door cannot be checked: {}", checked.error->message));
-    else if (checked.wait_status != 0) {
-        for (auto line :
-             flux::lines_of(checked.out.empty() ? checked.err : checked.out))
-            rank.wrong.emplace_back(line);
-        if (rank.wrong.empty())
-            rank.wrong.push_back(fmt::format(
-                "its door cannot be checked: the check ended with status {}",
-                checked.wait_status));
-    }
+    rank.door = std::move(*door);
+    auto checked =
+        co_await run_at_door(dat, number, "check", rank.door, std::move(guests));
+    if (!checked.good)
+        rank.wrong = std::move(checked.lines);
     co_return rank;
 }
 
@@ -103,6 +87,46 @@ void RanksUp::apply(const Json& answer)
     }
 }
 
+flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank)
+{
+    Json payload{{"name", "local-uri"}};
+    auto answer = co_await dat.rpc("attr.get", std::move(payload), rank);
+    if (!answer)
+        co_return std::unexpected(
+            Error{fmt::format("its broker does not answer: {}", answer.error().message),
+                  answer.error().errnum});
+    auto uri = flux::parse_uri(flux::text_at(*answer, "value"));
+    auto socket_in_door = fmt::format("/{}", perms::socket_file_name);
+    if (!uri || !uri->path.ends_with(socket_in_door))
+        co_return std::unexpected(
+            Error{fmt::format("its broker's socket is behind no door: {}",
+                              flux::text_at(*answer, "value")),
+                  ENOTSOCK});
+    co_return uri->path.substr(0, uri->path.size() - socket_in_door.size());
+}
+
+flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
+                               std::string what, std::string door, std::string guests)
+{
+    AtDoor result;
+    flux::Command command;
+    command.cmdline = {program_path(), "door", what, std::move(door),
+                       std::move(guests)};
+    auto ran = co_await flux::run_command(dat, rank, std::move(command));
+    if (ran.error) {
+        result.lines.push_back(
+            fmt::format("flux-dat door {}: {}", what, ran.error->message));
+        co_return result;
+    }
+    result.good = ran.wait_status == 0;
+    for (auto line : flux::lines_of(ran.out.empty() ? ran.err : ran.out))
+        result.lines.emplace_back(line);
+    if (!result.good && result.lines.empty())
+        result.lines.push_back(fmt::format("flux-dat door {}: ended with status {}",
+                                           what, ran.wait_status));
+    co_return result;
+}
+
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           perms::GuestList guests)
 {
@@ -113,7 +137,16 @@ flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist 
     co_return co_await flux::when_all(std::move(checks));
 }
 
-int check_door(const std::string& path, const std::string& guests)
+namespace {
+
+// A directory server may take its time for each.
+constexpr std::size_t accounts_looked_up_max = 256;
+
+// Opens the door and reads the list, and prints what `act` has to say. `act` sets the
+// exit status, which is 1 where it does not even come to that.
+using Act = std::function<std::vector<std::string>(
+    perms::Door& door, const perms::GuestList& guests, int& status)>;
+int at_door(const std::string& path, const std::string& guests, const Act& act)
 {
     auto wrong = [](const std::string& line) {
         say(stdout, "{}\n", line);
@@ -128,10 +161,53 @@ int check_door(const std::string& path, const std::string& guests)
     auto door = perms::Door::open(path);
     if (!door)
         return wrong(door.error().message);
-    auto lines = door->check(*list);
-    for (auto& line : lines)
+    int status = 0;
+    for (auto& line : act(*door, *list, status))
         say(stdout, "{}\n", line);
-    return lines.empty() ? 0 : 1;
+    return status;
+}
+
+// Those on the list who were not on it before, and have no account here: their jobs
+// will not run on this node.
+std::vector<std::string> strangers(const perms::GuestList& before,
+                                   const perms::GuestList& guests)
+{
+    std::vector<std::string> lines;
+    std::size_t looked_up = 0;
+    for (auto uid : guests.users) {
+        if (std::binary_search(before.users.begin(), before.users.end(), uid))
+            continue;
+        if (looked_up++ == accounts_looked_up_max)
+            break;
+        auto user = imp::user_by_uid(uid);
+        if (!user && user.error().errnum == ENOENT)
+            lines.push_back(fmt::format("user {} has no account there", uid));
+    }
+    return lines;
+}
+
+} // namespace
+
+int check_door(const std::string& path, const std::string& guests)
+{
+    return at_door(path, guests,
+                   [](perms::Door& door, const perms::GuestList& list, int& status) {
+                       auto lines = door.check(list);
+                       status = lines.empty() ? 0 : 1;
+                       return lines;
+                   });
+}
+
+int apply_door(const std::string& path, const std::string& guests)
+{
+    return at_door(path, guests,
+                   [](perms::Door& door, const perms::GuestList& list, int& status) {
+                       auto before = door.guests().value_or(perms::GuestList{});
+                       auto applied = door.apply(list);
+                       status = applied ? 0 : 1;
+                       return applied ? strangers(before, list)
+                                      : std::vector{applied.error().message};
+                   });
 }
 
 } // namespace fluxdat::dat

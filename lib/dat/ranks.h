@@ -43,6 +43,19 @@ private:
     bool current_ = false;
 };
 
+// The path of a rank's door, as its broker's attribute local-uri has it. Errors: the
+// broker does not answer; its socket is behind no door.
+flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank);
+
+// Runs `flux-dat door WHAT PATH LIST` on that rank, LIST being the guest list as JSON.
+// The lines are what it printed, or why it could not run.
+struct AtDoor {
+    bool good = false; // it ended with status 0
+    std::vector<std::string> lines;
+};
+flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
+                               std::string what, std::string door, std::string guests);
+
 // Asks every broker for its socket, and has each node's door checked there, by the
 // hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are
 // the names of the ranks' nodes, in their order.
@@ -52,5 +65,9 @@ flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist 
 // `flux-dat door check PATH LIST`: prints what is wrong with the door, a line each.
 // LIST is the guest list as JSON. Exit status 0 when nothing is, else 1.
 int check_door(const std::string& path, const std::string& guests);
+
+// `flux-dat door apply PATH LIST`: puts that list in force, and prints why it could
+// not.
+int apply_door(const std::string& path, const std::string& guests);
 
 } // namespace fluxdat::dat

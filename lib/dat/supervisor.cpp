@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/supervisor.h"
 
+#include "lib/dat/audit.h"
+#include "lib/dat/changes.h"
+#include "lib/dat/doors.h"
+#include "lib/dat/evict.h"
 #include "lib/dat/find.h"
 #include "lib/dat/jobspec.h"
 #include "lib/dat/ranks.h"
@@ -21,10 +25,14 @@ namespace fluxdat::dat {
 
 namespace {
 
-// Seconds before a worker that died runs again, and before another try to connect to
-// the parent's broker: the first delay, which doubles up to the second.
-constexpr double restart_delay_min = 0.1, restart_delay_max = 30;
+// Seconds before another try to connect to the parent's broker: the first delay, which
+// doubles up to the second.
 constexpr double reconnect_delay_min = 0.2, reconnect_delay_max = 10;
+// Seconds in which a change that was posted must come back in the job's eventlog. It
+// does in some milliseconds.
+constexpr double event_time_max = 20;
+
+const Json::json_pointer imp_path("/exec/imp");
 
 // What is said on the broker's stderr, which is the output of the DAT's job.
 void log_error(const Error& error)
@@ -37,7 +45,7 @@ class Supervisor
 {
 public:
     Supervisor(flux::Loop& loop, DatFile file)
-        : loop_(loop), record_(std::move(file.record))
+        : loop_(loop), first_(std::move(file.record)), record_(first_)
     {
     }
 
@@ -52,6 +60,8 @@ public:
         if (!started)
             co_return started;
         loop_.spawn(follow_ranks());
+        evictor_ = std::make_unique<Evictor>(loop_, *dat_, record_.name);
+        loop_.spawn(follow_jobs());
         while (!end_.reason()) {
             auto served = co_await serve_parent(delay);
             if (end_.reason())
@@ -61,7 +71,11 @@ public:
             (void)co_await loop_.sleep(delay, &end_); // cut short: the loop ends
             delay = std::min(delay * 2, reconnect_delay_max);
         }
-        // Answers that are still being made end with the connection they wait for.
+        // Answers that are still being made end with what they wait for.
+        if (doors_)
+            doors_->stop();
+        for (auto& [key, posted] : posted_)
+            posted->seen.raise({"the DAT ends"});
         dat_.reset();
         co_return Result<>{};
     }
@@ -146,9 +160,27 @@ private:
             if (!ranks.is_current())
                 continue;
             ranks_up_ = ranks.count();
+            if (doors_)
+                doors_->retry(); // a rank may be back
             if (parent_ && announced_ && record_.ranks_up != *ranks_up_)
                 co_await update_record();
         }
+    }
+
+    flux::Task<void> follow_jobs()
+    {
+        evictor_->on_cancel = [this](flux::JobId id, uid_t user) {
+            audit(fmt::format("the DAT \"{}\" ({}): cancelled the job {} of user {}, "
+                              "who is not on the guest list",
+                              record_.name, flux::format_jobid_ascii(id_),
+                              flux::format_jobid_ascii(id), user));
+        };
+        auto followed = co_await evictor_->follow();
+        if (!followed && !lost_dat_ && !end_.reason())
+            log_error(
+                {"cannot follow the jobs of this DAT; those of revoked guests are "
+                 "not cancelled: "
+                 + followed.error().message});
     }
 
     // Rank 0's broker died under us. The other brokers would go on for minutes until
@@ -166,36 +198,77 @@ private:
         auto rank = co_await flux::attribute_number(*parent_, "rank");
         if (!rank)
             co_return std::unexpected(rank.error());
+        auto job = co_await flux::list_job(*parent_, id_);
+        if (!job)
+            co_return std::unexpected(job.error());
+        nodelist_ = job->nodelist;
+        auto folded = co_await take_up_list();
+        if (!folded)
+            co_return folded;
         auto name = service_name(geteuid(), id_);
         auto served = co_await parent_->serve(
             name, [this](const flux::Message& request) { handle(request); });
         if (!served)
             co_return fail("cannot register the service {} in the parent: {}", name,
                            served.error().message);
-        // A worker before this one may have got further than the file says.
-        auto job = co_await flux::list_job(*parent_, id_);
-        if (!job)
-            co_return std::unexpected(job.error());
-        nodelist_ = job->nodelist;
-        if (auto known = dat_of(std::move(*job)))
-            if (known->record.guests.generation >= record_.guests.generation
-                && known->record.state != State::submitted)
-                record_ = std::move(known->record);
         record_.service_name = name;
         record_.service_rank = *rank;
         if (record_.state == State::submitted) {
+            // Of a change that was made meanwhile, too, each guest shall find it so.
+            co_await doors_->settled(desired_.guests().generation);
             record_.state = State::ready;
             record_.ranks_up = size_; // or this program would not run yet
         }
         announced_ = true;
-        record_.applied = std::max(record_.applied, record_.guests.generation);
+        posted_record_ = nullptr; // the parent may not have got the last one
         co_return co_await post_record();
+    }
+
+    // The guest list as it is now, by the job's eventlog; and the record, where a
+    // worker before this one has written it.
+    flux::Task<Result<>> take_up_list()
+    {
+        auto log = co_await flux::lookup(*parent_, id_, "eventlog");
+        if (!log)
+            co_return std::unexpected(log.error());
+        auto folded = fold(parse_eventlog(*log), geteuid(), first_);
+        events_folded_ = folded.events;
+        desired_ = std::move(folded.desired);
+        if (folded.record && folded.record->state != State::submitted)
+            record_ = std::move(*folded.record);
+        // The launchers made the doors for the first list. What a worker before this
+        // one did is seen by doing it again.
+        bool first = record_.state == State::submitted;
+        if (!doors_)
+            doors_ = std::make_unique<Doors>(
+                loop_, *dat_, hosts(), first ? first_.guests.generation : 0, [this] {
+                    if (announced_ && parent_)
+                        loop_.spawn(update_record());
+                });
+        put_in_force();
+        co_return Result<>{};
+    }
+
+    void put_in_force()
+    {
+        doors_->want(desired_.guests());
+        evictor_->judge(desired_);
     }
 
     flux::Task<Result<>> post_record()
     {
         record_.ranks_up = ranks_up_.value_or(record_.ranks_up);
-        co_return co_await dat::post_record(*parent_, id_, record_);
+        record_.guests = desired_.guests();
+        record_.managers = desired_.managers();
+        record_.applied = doors_->applied();
+        auto json = to_json(record_);
+        if (json == posted_record_)
+            co_return Result<>{};
+        posted_record_ = std::move(json);
+        auto posted = co_await dat::post_record(*parent_, id_, record_);
+        if (!posted)
+            posted_record_ = nullptr;
+        co_return posted;
     }
 
     // Where it fails since the parent is lost, announce() posts the record again; where
@@ -208,33 +281,55 @@ private:
             log_error({"cannot post the DAT's record: " + posted.error().message});
     }
 
-    // A `start` that was held up may post its first record after ours; ours is newer.
     flux::Task<Result<>> follow_record()
     {
         flux::EventlogWatch watch(*parent_, id_, "eventlog");
         bool posted_ours = false;
-        while (true) {
+        for (std::size_t number = 0;; number++) {
             auto event = co_await watch.next(&end_);
             if (!event)
                 co_return std::unexpected(event.error());
             if (!*event)
                 co_return Result<>{};
+            // A `start` that was held up, or a `grant` that found the DAT pending, may
+            // post its record after ours; ours is newer.
             auto seen = record_in(**event);
             if (seen && seen->state != State::submitted)
                 posted_ours = true;
-            else if (seen && posted_ours)
+            else if (seen && posted_ours) {
+                posted_record_ = nullptr;
                 co_await update_record();
+            }
+            if (number < events_folded_)
+                continue;
+            if (auto change = change_in(**event))
+                take_change(*change, (*event)->timestamp);
         }
+    }
+
+    void take_change(const Change& change, double when)
+    {
+        auto effect = desired_.apply(change, when);
+        if (effect && !effect->none())
+            audit(fmt::format("the DAT \"{}\" ({}): user {} {} (generation {})",
+                              record_.name, flux::format_jobid_ascii(id_), change.by,
+                              summary(*effect), desired_.guests().generation));
+        put_in_force();
+        if (announced_ && parent_)
+            loop_.spawn(update_record());
+        auto posted = posted_.find(change.key);
+        if (posted == posted_.end())
+            return;
+        posted->second->generation = desired_.guests().generation;
+        posted->second->effect = std::move(effect);
+        posted->second->seen.raise({"seen"});
     }
 
     void handle(const flux::Message& request)
     {
         bool instance_owner = request.rolemask & flux::role_owner;
         bool owner = instance_owner || request.userid == geteuid();
-        bool manager = owner
-                       || std::find(record_.managers.begin(), record_.managers.end(),
-                                    request.userid)
-                              != record_.managers.end();
+        bool manager = owner || desired_.is_manager(request.userid);
         auto method = request.topic->substr(request.topic->find('.') + 1);
         if (method == "status") {
             if (!manager)
@@ -243,6 +338,14 @@ private:
                     "the details of this DAT are for its owner and "
                     "managers");
             loop_.spawn(answer_status(request));
+        } else if (method == "admission") {
+            answer_admission(request);
+        } else if (method == "history") {
+            if (!manager)
+                return parent_->respond_error(
+                    request, EPERM,
+                    "the history of this DAT is for its owner and managers");
+            loop_.spawn(answer_history(request));
         } else if (method == "stop") {
             if (!owner)
                 return parent_->respond_error(
@@ -255,11 +358,106 @@ private:
                                               "stop: \"grace\" must be a number of "
                                               "seconds, 0 or more");
             loop_.spawn(stop(request, (*payload)["grace"].get<double>()));
+        } else if (method == "guests") {
+            auto change = requested_change(request, owner, manager);
+            if (!change)
+                return parent_->respond_error(request, change.error().errnum,
+                                              change.error().message);
+            loop_.spawn(change_list(request, std::move(*change)));
         } else if (method != "disconnect") {
             parent_->respond_error(
                 request, ENOSYS,
                 fmt::format("a DAT's supervisor has no method \"{}\"", method));
         }
+    }
+
+    Result<Change> requested_change(const flux::Message& request, bool owner,
+                                    bool manager) const
+    {
+        if (!manager)
+            return std::unexpected(
+                Error{fmt::format("only its owner (uid {}) and its managers may change "
+                                  "the guest list of the DAT \"{}\"",
+                                  geteuid(), record_.name),
+                      EPERM});
+        auto payload = flux::parse_json(request.payload_text());
+        if (!payload || !payload->is_object())
+            return std::unexpected(Error{"guests: no JSON object", EPROTO});
+        // These are not for who asks to say.
+        (*payload)["key"] = new_change_key();
+        (*payload)["by"] = request.userid;
+        auto change = change_from_json(*payload);
+        if (!change)
+            return std::unexpected(
+                Error{change.error().message,
+                      change.error().errnum ? change.error().errnum : EINVAL});
+        if (change->needs_owner() && !owner)
+            return std::unexpected(
+                Error{fmt::format("a manager may grant and revoke users and groups; "
+                                  "managers, and whether everybody may enter, are for "
+                                  "the owner of the DAT \"{}\" (uid {})",
+                                  record_.name, geteuid()),
+                      EPERM});
+        return change;
+    }
+
+    // A change that was posted, until its event comes.
+    struct Posted {
+        flux::Interrupt seen;
+        std::uint64_t generation = 0;
+        Result<Desired::Effect> effect = fail("the change was posted, and is not to be "
+                                              "found in the eventlog of the DAT's job");
+    };
+
+    flux::Task<void> change_list(flux::Message request, Change change)
+    {
+        auto done = co_await post_change(std::move(change));
+        if (!parent_)
+            co_return; // nobody to answer: with the connection went the request
+        if (!done) {
+            auto& error = done.error();
+            parent_->respond_error(request, error.errnum ? error.errnum : EINVAL,
+                                   error.message);
+            co_return;
+        }
+        bool everywhere = co_await doors_->settled(done->generation);
+        if (parent_ && announced_)
+            co_await update_record();
+        Json answer{{"generation", done->generation},
+                    {"everywhere", everywhere},
+                    {"granted", to_json(done->effect->granted)},
+                    {"revoked", to_json(done->effect->revoked)},
+                    {"open", desired_.guests().open},
+                    {"ranks", Json::array()}};
+        for (auto& rank : doors_->ranks())
+            answer["ranks"].push_back(to_json(rank));
+        respond(request, answer);
+    }
+
+    // Makes the change known to the job's eventlog, and gives what it was when it came
+    // from there.
+    flux::Task<Result<Posted>> post_change(Change change)
+    {
+        Posted posted;
+        auto trial = desired_;
+        posted.effect = trial.apply(change, 0);
+        if (!posted.effect)
+            co_return std::unexpected(posted.effect.error());
+        posted.generation = desired_.guests().generation;
+        if (posted.effect->none() && posted_.empty())
+            co_return posted; // so already
+        posted.effect = Posted{}.effect;
+        posted_[change.key] = &posted;
+        Json memo{{change_key, to_json(change)}};
+        auto sent = co_await flux::memo(*parent_, id_, std::move(memo));
+        if (sent && !posted.seen.reason())
+            (void)co_await loop_.sleep(event_time_max, &posted.seen); // either way
+        posted_.erase(change.key);
+        if (!sent)
+            co_return fail("cannot post the change: {}", sent.error().message);
+        if (!posted.effect)
+            co_return std::unexpected(posted.effect.error());
+        co_return posted;
     }
 
     // By rank. What the brokers call themselves (attribute hostlist) may be less than
@@ -279,14 +477,79 @@ private:
             parent_->respond(request, answer);
     }
 
+    // For whoever asks, of nobody else: in private mode a guest sees nothing of the
+    // DAT's job, and a stranger learns nothing here that the door would not tell.
+    void answer_admission(const flux::Message& request)
+    {
+        if (request.userid != geteuid() && !desired_.admits(request.userid, groups_of)
+            && !desired_.is_manager(request.userid))
+            return parent_->respond_error(
+                request, EPERM,
+                fmt::format(
+                    "you (uid {}) are not on the guest list of this DAT; ask its "
+                    "owner or a manager",
+                    request.userid));
+        loop_.spawn([](Supervisor& self, flux::Message asked) -> flux::Task<void> {
+            auto job = co_await flux::list_job(*self.parent_, self.id_);
+            if (!self.parent_)
+                co_return;
+            if (!job)
+                co_return self.parent_->respond_error(asked, job.error().errnum,
+                                                      job.error().message);
+            auto dat = dat_of(std::move(*job));
+            self.respond(asked, {{"name", self.record_.name},
+                                 {"owner", geteuid()},
+                                 {"state", to_string(self.record_.state)},
+                                 {"nodelist", self.nodelist_},
+                                 {"expiration", dat ? dat->job.expiration : 0.0},
+                                 {"uri", dat ? dat->uri() : ""}});
+        }(*this, request));
+    }
+
+    flux::Task<void> answer_history(flux::Message request)
+    {
+        auto log = co_await flux::lookup(*parent_, id_, "eventlog");
+        if (!parent_)
+            co_return;
+        if (!log)
+            co_return parent_->respond_error(request, log.error().errnum,
+                                             log.error().message);
+        respond(request, {{"changes", history(parse_eventlog(*log), geteuid())}});
+    }
+
+    // Whether the DAT's IMP is one that asks the guest list, as it says itself.
+    flux::Task<Json> describe_imp()
+    {
+        if (!imp_.is_null())
+            co_return imp_;
+        auto conf = co_await flux::configuration(*dat_);
+        if (!conf || !conf->contains(imp_path))
+            co_return nullptr;
+        auto path = (*conf)[imp_path].get<std::string>();
+        flux::Command command;
+        command.cmdline = {path, "version"};
+        auto ran = co_await flux::run_command(*dat_, 0, std::move(command));
+        imp_ = {{"path", path},
+                {"asks_guest_list", ran.ok() && ran.out.starts_with("flux-dat-imp ")}};
+        co_return imp_;
+    }
+
     flux::Task<void> answer_status(flux::Message request)
     {
         auto ranks = co_await check_ranks(*dat_, hosts(), record_.guests);
         Json active{{"states", {"pending", "running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
-        Json answer{{"ranks", Json::array()}};
-        for (auto& rank : ranks)
-            answer["ranks"].push_back(to_json(rank));
+        auto imp = co_await describe_imp();
+        Json answer{{"ranks", Json::array()},
+                    {"guests", to_json(desired_)},
+                    {"imp", std::move(imp)}};
+        auto lists = doors_->ranks();
+        for (auto& rank : ranks) {
+            auto json = to_json(rank);
+            if (rank.rank < lists.size())
+                json.update(to_json(lists[rank.rank]));
+            answer["ranks"].push_back(std::move(json));
+        }
         if (jobs) {
             auto pending = std::count_if(jobs->begin(), jobs->end(),
                                          [](auto& job) { return job.pending(); });
@@ -360,12 +623,20 @@ private:
     }
 
     flux::Loop& loop_;
+    const Record first_; // as the DAT was submitted
     Record record_;
+    Json posted_record_; // as it was posted last; null: not known
+    Desired desired_;
+    std::size_t events_folded_ = 0; // events of the eventlog that desired_ has in it
+    std::map<std::string, Posted*> posted_; // by key, in the frames of who waits
     flux::JobId id_ = 0;
     std::uint32_t size_ = 0;
     std::optional<std::uint32_t> ranks_up_; // once the DAT's broker has told
     std::string parent_uri_;
     std::unique_ptr<flux::Connection> dat_;
+    std::unique_ptr<Doors> doors_;
+    std::unique_ptr<Evictor> evictor_;
+    Json imp_; // describe_imp(), once it is known
     std::unique_ptr<flux::Connection> parent_;
     std::string nodelist_;   // of the DAT's job in the parent, in the order of ranks
     bool announced_ = false; // the record here is the DAT's, not only the file's
@@ -374,45 +645,6 @@ private:
     flux::Interrupt end_;        // the DAT is to end, or has
     flux::Interrupt grace_over_; // while stopping
 };
-
-volatile std::sig_atomic_t ending_signal = 0;
-volatile pid_t worker_pid = 0;
-
-void pass_on(int signum)
-{
-    ending_signal = signum;
-    if (worker_pid > 0)
-        kill(worker_pid, signum);
-}
-
-// Runs the inner process to its end. No error: the DAT shall end.
-Result<> run_worker(const std::string& program, const std::string& dat_file)
-{
-    pid_t pid = fork();
-    if (pid < 0)
-        return fail_errno(errno, "cannot fork");
-    if (pid == 0) {
-        execl(program.c_str(), program.c_str(), "supervise", "--worker",
-              dat_file.c_str(), static_cast<char*>(nullptr));
-        _exit(127);
-    }
-    worker_pid = pid;
-    if (ending_signal) // it came too early to be passed on
-        kill(pid, SIGTERM);
-    int status = 0;
-    pid_t ended;
-    while ((ended = waitpid(pid, &status, 0)) < 0 && errno == EINTR) {
-    }
-    int errnum = errno;
-    worker_pid = 0;
-    if (ended < 0)
-        return fail_errno(errnum, "cannot wait for the worker");
-    if (WIFSIGNALED(status))
-        return fail("the worker ended (signal {})", WTERMSIG(status));
-    if (WEXITSTATUS(status) != 0)
-        return fail("the worker ended (status {})", WEXITSTATUS(status));
-    return {};
-}
 
 } // namespace
 
@@ -431,27 +663,6 @@ int supervise_worker(const std::string& dat_file)
     if (!done) {
         log_error(done.error());
         return 1;
-    }
-    return 0;
-}
-
-int supervise(const std::string& program, const std::string& dat_file)
-{
-    struct sigaction action {
-    };
-    action.sa_handler = pass_on;
-    for (int signum : {SIGTERM, SIGHUP, SIGINT})
-        sigaction(signum, &action, nullptr);
-    double delay = restart_delay_min;
-    while (!ending_signal) {
-        auto ended = run_worker(program, dat_file);
-        if (ended)
-            return 0;
-        if (ending_signal)
-            break;
-        log_error({fmt::format("{}; again in {} s", ended.error().message, delay)});
-        usleep(static_cast<useconds_t>(delay * 1e6)); // until a signal comes
-        delay = std::min(delay * 2, restart_delay_max);
     }
     return 0;
 }

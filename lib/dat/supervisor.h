@@ -9,9 +9,20 @@
 // the supervisor begins by posting the record with state "ready", which is what `start`
 // waits for, and then serves `<owneruid>-dat-<jobid>` in the parent instance:
 //
-//     .status {}                -> {"ranks":[{"rank","host","door","wrong":[..]}..],
-//                                   "jobs":{"pending","running"}}   owner and managers
-//     .stop {"grace":SECONDS}   -> {}, and the DAT ends             owner
+//     .status {}               -> {"ranks":[{"rank","host","door","wrong":[..],
+//                                   "applied","reason","warnings":[..]}..],
+//                                  "jobs":{"pending","running"}, "imp":{"path",
+//                                   "asks_guest_list"}, "guests":{..}}  owner, managers
+//     .history {}              -> {"changes":[..]}                    owner, managers
+//     .guests CHANGE           -> {"generation","everywhere","granted","revoked",
+//                                  "open","ranks":[..]}               owner, managers
+//     .admission {}            -> {"name","owner","state","nodelist","expiration",
+//                                  "uri"}, or EPERM                   whoever is let in
+//     .stop {"grace":SECONDS}  -> {}, and the DAT ends                owner
+//
+// CHANGE, the history and the guests are as changes.h has them; a manager may change
+// users and groups only. The answer to a change comes when it is in force on all ranks,
+// or has failed on some (doors.h).
 //
 // A handler checks the userid that the parent's broker stamped on the request: the
 // DAT's owner, or the parent instance's (RFC 12).

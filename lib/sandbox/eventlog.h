@@ -22,6 +22,8 @@ public:
     // No more events will come: ends the streams of all who watch.
     void finish();
 
+    // Each with its newline.
+    const std::vector<std::string>& lines() const { return lines_; }
     bool empty() const { return lines_.empty(); }
     bool finished() const { return finished_; }
     std::size_t bytes() const { return bytes_; }

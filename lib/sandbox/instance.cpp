@@ -153,6 +153,7 @@ Result<> Instance::start_services(Children& children)
                     uri, [this](std::uint32_t rank) { return ranks_[rank].grants; }},
         std::move(pool), std::move(*queues));
     job_services_ = std::make_unique<JobServices>(router_, *jobs_);
+    job_journal_ = std::make_unique<JobJournal>(router_, *jobs_);
     guest_shells_ = std::make_unique<GuestShells>(router_, *jobs_);
     rexec_ = std::make_unique<Rexec>(
         router_, children,

@@ -6,6 +6,7 @@
 
 #include "lib/flux/loop.h"
 #include "lib/sandbox/guest_shell.h"
+#include "lib/sandbox/job_journal.h"
 #include "lib/sandbox/job_services.h"
 #include "lib/sandbox/listener.h"
 #include "lib/sandbox/rexec.h"
@@ -93,6 +94,7 @@ private:
     std::vector<RankState> ranks_;
     std::unique_ptr<Jobs> jobs_;
     std::unique_ptr<JobServices> job_services_;
+    std::unique_ptr<JobJournal> job_journal_;
     std::unique_ptr<GuestShells> guest_shells_;
     std::unique_ptr<Rexec> rexec_;
     double starttime_;

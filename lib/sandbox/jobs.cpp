@@ -87,7 +87,14 @@ JobId Jobs::new_id(std::uint32_t rank)
 
 void Jobs::post(Job& job, std::string_view name, const Json& context)
 {
-    job.eventlog.append(wall_clock(), name, context);
+    post_at(wall_clock(), job, name, context);
+}
+
+void Jobs::post_at(double time, Job& job, std::string_view name, const Json& context)
+{
+    job.eventlog.append(time, name, context);
+    if (on_event)
+        on_event(job, job.eventlog.lines().back());
 }
 
 void Jobs::set_state(Job& job, unsigned state, double time)
@@ -179,11 +186,11 @@ Result<JobId> Jobs::submit(Submission submission, Jobspec spec)
     active_++;
 
     job.t_submit = wall_clock();
-    job.eventlog.append(job.t_submit, "submit",
-                        {{"userid", job.userid},
-                         {"urgency", job.urgency},
-                         {"flags", job.flags},
-                         {"version", 1}});
+    post_at(job.t_submit, job, "submit",
+            {{"userid", job.userid},
+             {"urgency", job.urgency},
+             {"flags", job.flags},
+             {"version", 1}});
     double begin = 0;
     for (const auto& dependency : job.spec.dependencies) {
         double time = *parse_begin_time(dependency.value);
@@ -192,7 +199,7 @@ Result<JobId> Jobs::submit(Submission submission, Jobspec spec)
         post(job, "dependency-add", {{"description", job.dependencies.back()}});
     }
     double now = wall_clock();
-    job.eventlog.append(now, "validate");
+    post_at(now, job, "validate");
     set_state(job, state_depend, now);
     if (job.dependencies.empty()) {
         depend(job);
@@ -210,7 +217,7 @@ Result<JobId> Jobs::submit(Submission submission, Jobspec spec)
 void Jobs::depend(Job& job)
 {
     double now = wall_clock();
-    job.eventlog.append(now, "depend");
+    post_at(now, job, "depend");
     set_state(job, state_priority, now);
     prioritize(job);
 }
@@ -219,7 +226,7 @@ void Jobs::prioritize(Job& job)
 {
     double now = wall_clock();
     job.priority = job.urgency == urgency_max ? priority_max : job.urgency;
-    job.eventlog.append(now, "priority", {{"priority", *job.priority}});
+    post_at(now, job, "priority", {{"priority", *job.priority}});
     if (job.state == state_priority)
         set_state(job, state_sched, now);
     schedule_soon();
@@ -273,7 +280,7 @@ void Jobs::start(Job& job, Allocation allocation)
     merge(job.annotations,
           {{"sched", {{"resource_summary", summarize(job.allocation)}}}});
     double now = wall_clock();
-    job.eventlog.append(now, "alloc", {{"annotations", job.annotations}});
+    post_at(now, job, "alloc", {{"annotations", job.annotations}});
     set_state(job, state_run, now);
     arm_limit(job);
     job.shell = std::make_unique<Shell>(
@@ -310,7 +317,7 @@ void Jobs::raise(Job& job, const std::string& type, int severity, std::uint32_t 
     if (wait_status)
         context["wait_status"] = *wait_status;
     double now = wall_clock();
-    job.eventlog.append(now, "exception", context);
+    post_at(now, job, "exception", context);
     // The first of the worst is what the job is listed with.
     if (!job.exception || severity < job.exception->severity)
         job.exception = {type, severity, note};
@@ -337,7 +344,7 @@ void Jobs::finished(Job& job, int status)
     job.limit_timer.reset();
     job.exec_eventlog.append(wall_clock(), "complete", {{"status", *job.waitstatus}});
     double now = wall_clock();
-    job.eventlog.append(now, "finish", {{"status", *job.waitstatus}});
+    post_at(now, job, "finish", {{"status", *job.waitstatus}});
     if (job.state != state_cleanup)
         set_state(job, state_cleanup, now);
     job.shell.reset();
@@ -354,7 +361,7 @@ void Jobs::finished(Job& job, int status)
 void Jobs::clean(Job& job)
 {
     double now = wall_clock();
-    job.eventlog.append(now, "clean");
+    post_at(now, job, "clean");
     job.success = !job.fatal && job.waitstatus == 0;
     job.result = job.success                                     ? result_completed
                  : job.fatal && job.exception->type == "cancel"  ? result_canceled

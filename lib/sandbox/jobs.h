@@ -64,12 +64,16 @@ public:
 
     // Called after each change of a job's state.
     std::function<void(Job&)> on_state;
+    // Called with each event of a job's eventlog, a line with its newline.
+    std::function<void(const Job&, const std::string& line)> on_event;
     // Called after R has changed.
     std::function<void(Job&)> on_R;
 
 private:
     JobId new_id(std::uint32_t rank);
     void post(Job& job, std::string_view name, const Json& context = nullptr);
+    void post_at(double time, Job& job, std::string_view name,
+                 const Json& context = nullptr);
     void set_state(Job& job, unsigned state, double time);
     Result<> check_dependencies(const Jobspec& spec) const;
     void depend(Job& job);

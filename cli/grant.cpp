@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat grant and flux-dat revoke: change the guest list of a DAT.
+#include "lib/dat/grant.h"
+#include "cli/command.h"
+#include "lib/flux/text.h"
+
+#include <charconv>
+#include <fstream>
+#include <iostream>
+
+namespace fluxdat::cli {
+
+namespace {
+
+constexpr std::size_t file_size_max = 1u << 20; // bytes of --file
+
+// One name a line; empty lines and those that begin with # are nobody.
+Result<std::vector<std::string>> names_in_file(const std::string& path)
+{
+    std::ifstream file;
+    bool standard = path == "-";
+    if (!standard)
+        file.open(path);
+    std::istream& in = standard ? std::cin : file;
+    if (!standard && !file)
+        return fail(Exit::usage, "--file {}: {}", path, std::strerror(errno));
+    std::vector<std::string> names;
+    std::size_t size = 0;
+    for (std::string line; std::getline(in, line);) {
+        size += line.size() + 1;
+        if (size > file_size_max)
+            return fail(Exit::usage, "--file {}: larger than {} bytes", path,
+                        file_size_max);
+        auto name = flux::trimmed(line);
+        if (!name.empty() && !name.starts_with('#'))
+            names.emplace_back(name);
+    }
+    if (in.bad())
+        return fail("--file {}: cannot be read", path);
+    return names;
+}
+
+// Somebody whose account is gone can still be taken off the list, by number.
+Result<uid_t> find_former_user(const std::string& name, const std::string& option)
+{
+    auto uid = find_user(name, option);
+    uid_t number = 0;
+    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (!uid && error == std::errc{} && end == name.data() + name.size() && number > 0)
+        return number;
+    return uid;
+}
+
+Result<gid_t> find_former_group(const std::string& name, const std::string& option)
+{
+    auto gid = find_group(name, option);
+    gid_t number = 0;
+    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (!gid && error == std::errc{} && end == name.data() + name.size() && number > 0)
+        return number;
+    return gid;
+}
+
+template <class Id>
+std::string named(const std::vector<Id>& ids, std::string (*name_of)(Id))
+{
+    constexpr std::size_t names_max = 10;
+    std::string out;
+    for (std::size_t i = 0; i < ids.size() && i < names_max; i++)
+        out += (out.empty() ? "" : ", ") + name_of(ids[i]);
+    if (ids.size() > names_max)
+        out += fmt::format(" and {} more", ids.size() - names_max);
+    return out;
+}
+
+// Those of `ids` that are not among `others`.
+template <class Id>
+std::vector<Id> without(std::vector<Id> ids, const std::vector<Id>& others)
+{
+    std::erase_if(ids, [&](Id id) {
+        return std::find(others.begin(), others.end(), id) != others.end();
+    });
+    return ids;
+}
+
+struct Grant {
+    enum class What { grant, revoke };
+    What what;
+    Common common;
+    std::optional<std::string> selector, file;
+    std::vector<std::string> users, groups, managers;
+    bool open = false, close = false, keep_jobs = false;
+
+    bool grants() const { return what == What::grant; }
+
+    Result<dat::Change> change() const
+    {
+        dat::Change change;
+        auto& list = grants() ? change.grant : change.revoke;
+        auto names = split_lists(users, "USER");
+        if (!names)
+            return std::unexpected(names.error());
+        if (file) {
+            auto more = names_in_file(*file);
+            if (!more)
+                return std::unexpected(more.error());
+            names->insert(names->end(), more->begin(), more->end());
+        }
+        auto* user_of = grants() ? find_user : find_former_user;
+        for (auto& name : *names) {
+            auto uid = user_of(name, "USER");
+            if (!uid)
+                return std::unexpected(uid.error());
+            list.users.push_back(*uid);
+        }
+        names = split_lists(groups, "--group");
+        if (!names)
+            return std::unexpected(names.error());
+        auto* group_of = grants() ? find_group : find_former_group;
+        for (auto& name : *names) {
+            auto gid = group_of(name, "--group");
+            if (!gid)
+                return std::unexpected(gid.error());
+            list.groups.push_back(*gid);
+        }
+        names = split_lists(managers, "--manager");
+        if (!names)
+            return std::unexpected(names.error());
+        for (auto& name : *names) {
+            auto uid = user_of(name, "--manager");
+            if (!uid)
+                return std::unexpected(uid.error());
+            list.managers.push_back(*uid);
+        }
+        if (open || close)
+            change.open = open;
+        change.keep_jobs = keep_jobs;
+        if (list.empty() && !change.open)
+            return fail(Exit::usage, "whom? Give a USER, --group, --manager, --file{}",
+                        grants() ? ", --open or --close" : " or --close");
+        return change;
+    }
+
+    flux::Task<Result<int>> apply(flux::Loop& loop, dat::Change change)
+    {
+        auto parent = co_await connect_parent(loop);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        auto dat = co_await dat::find_dat(**parent, selector);
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        auto changed = co_await dat::change_list(loop, **parent, *dat, change);
+        if (!changed)
+            co_return std::unexpected(changed.error());
+        tell(*dat, change, *changed);
+        if (changed->everywhere)
+            co_return 0;
+        co_return common.report({missing(*changed), 0, Exit::partial});
+    }
+
+    void tell(const dat::Dat& dat, const dat::Change& change,
+              const dat::ListChanged& changed) const
+    {
+        if (common.json) {
+            print_json(json_of(dat, changed));
+        }
+        auto& asked = grants() ? change.grant : change.revoke;
+        auto& done = grants() ? changed.granted : changed.revoked;
+        auto so_already = [&](const std::string& who) {
+            if (!who.empty())
+                common.note((grants() ? "on the list already: " : "not on the list: ")
+                            + who);
+        };
+        so_already(named(without(asked.users, done.users), user_name));
+        so_already(named(without(asked.groups, done.groups), group_name));
+        so_already(named(without(asked.managers, done.managers), user_name));
+        for (auto& rank : changed.ranks)
+            for (auto& warning : rank.warnings)
+                common.warn(
+                    fmt::format("rank {} ({}): {}", rank.rank, rank.host, warning));
+        if (!changed.running)
+            common.note("recorded; in force when the DAT starts");
+        else if (changed.everywhere && common.shows_progress())
+            common.note(fmt::format("in force on all {} ranks", changed.ranks.size()));
+    }
+
+    static std::string missing(const dat::ListChanged& changed)
+    {
+        std::string out;
+        for (auto& rank : changed.ranks)
+            if (rank.applied < changed.generation)
+                out += fmt::format("{}rank {} ({}): {}", out.empty() ? "" : ", ",
+                                   rank.rank, rank.host, rank.reason);
+        return "the list is not in force on all ranks, and goes on being tried there: "
+               + out;
+    }
+
+    static Json json_of(const dat::Dat& dat, const dat::ListChanged& changed)
+    {
+        Json ranks = Json::array();
+        for (auto& rank : changed.ranks)
+            ranks.push_back(to_json(rank));
+        return {{"version", 1},
+                {"id", flux::format_jobid(dat.job.id)},
+                {"jobid", dat.job.id},
+                {"name", dat.record.name},
+                {"generation", changed.generation},
+                {"state", !changed.running     ? "recorded"
+                          : changed.everywhere ? "applied"
+                                               : "degraded"},
+                {"open", changed.open},
+                {"granted", to_json(changed.granted)},
+                {"revoked", to_json(changed.revoked)},
+                {"ranks", std::move(ranks)}};
+    }
+
+    int run()
+    {
+        auto parsed = change();
+        if (!parsed)
+            return common.report(parsed.error());
+        flux::Loop loop;
+        auto applied = loop.run(apply(loop, std::move(*parsed)));
+        return applied ? finish(common, *applied) : common.report(applied.error());
+    }
+};
+
+CLI::App* add(CLI::App& app, Chosen& chosen, const std::shared_ptr<Grant>& grant,
+              const char* name, const char* description)
+{
+    auto* command = add_command(app, grant->common, name, description);
+    add_dat_option(*command, grant->selector);
+    command->add_option("USER", grant->users, "Users, by name or uid")
+        ->type_name("")
+        ->allow_extra_args();
+    auto repeatable = [&](const char* names, std::vector<std::string>& to,
+                          const char* type, const char* what) {
+        command->add_option(names, to, what)
+            ->type_name(type)
+            ->allow_extra_args(false)
+            ->take_all();
+    };
+    repeatable("-g,--group", grant->groups, "GROUP,...",
+               "Groups, and with them all of their members (repeatable)");
+    command
+        ->add_option("--file", grant->file, "Users, one a line (- for standard input)")
+        ->type_name("FILE");
+    repeatable("--manager", grant->managers, "USER,...",
+               grant->grants()
+                   ? "Who may change the list, too (repeatable; owner only)"
+                   : "Who may no longer change it (repeatable; owner only)");
+    command->callback([grant, &chosen] { chosen = [grant] { return grant->run(); }; });
+    return command;
+}
+
+} // namespace
+
+void add_grant(CLI::App& app, Chosen& chosen)
+{
+    auto grant = std::make_shared<Grant>();
+    grant->what = Grant::What::grant;
+    auto* command = add(app, chosen, grant, "grant", "Let users and groups into a DAT");
+    auto* open =
+        command->add_flag("--open", grant->open, "Let everybody in (owner only)");
+    command
+        ->add_flag("--close", grant->close,
+                   "Let in only who is on the list, again (owner only)")
+        ->excludes(open);
+}
+
+void add_revoke(CLI::App& app, Chosen& chosen)
+{
+    auto revoke = std::make_shared<Grant>();
+    revoke->what = Grant::What::revoke;
+    auto* command =
+        add(app, chosen, revoke, "revoke",
+            "Take users and groups off the list of a DAT, and end their jobs");
+    command->add_flag("--close", revoke->close,
+                      "Let in only who is on the list (owner only)");
+    command->add_flag("--keep-jobs", revoke->keep_jobs, "Let what runs finish");
+}
+
+} // namespace fluxdat::cli

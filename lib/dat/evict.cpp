@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/evict.h"
+
+#include "lib/flux/services.h"
+#include "lib/imp/user.h"
+#include "lib/say.h"
+
+namespace fluxdat::dat {
+
+std::optional<std::vector<gid_t>> groups_of(uid_t uid)
+{
+    auto user = imp::user_by_uid(uid);
+    if (!user && user.error().errnum == ENOENT)
+        return std::vector<gid_t>{};
+    auto groups = user ? imp::groups_of(*user) : std::unexpected(user.error());
+    return groups ? std::optional(std::move(*groups)) : std::nullopt;
+}
+
+std::string name_of(uid_t uid)
+{
+    auto user = imp::user_by_uid(uid);
+    return user ? fmt::format("{} ({})", user->name, uid) : std::to_string(uid);
+}
+
+Evictor::Evictor(flux::Loop& loop, flux::Connection& dat, std::string name)
+    : loop_(loop), dat_(dat), name_(std::move(name))
+{
+}
+
+flux::Task<Result<>> Evictor::follow()
+{
+    // All jobs that there are come first, with these events of theirs.
+    Json payload{{"full", false},
+                 {"allow", {{"submit", 1}, {"alloc", 1}, {"clean", 1}}}};
+    auto journal = dat_.stream("job-manager.events-journal", std::move(payload));
+    while (true) {
+        auto answer = co_await journal.next();
+        if (!answer)
+            co_return std::unexpected(answer.error());
+        if (!*answer)
+            co_return Result<>{};
+        auto& json = **answer;
+        if (!json.contains("events") || !json["events"].is_array())
+            continue;
+        // The answer between what was and what comes has the id -1, and no events.
+        auto id = flux::integer_at<flux::JobId>(json, "id");
+        for (auto& event : json["events"]) {
+            auto name = flux::text_at(event, "name");
+            if (name == "submit" && event.contains("context")) {
+                auto& job = jobs_[id];
+                job.user = flux::integer_at<uid_t>(event["context"], "userid",
+                                                   flux::userid_unknown);
+                if (event.contains("timestamp") && event["timestamp"].is_number())
+                    job.submitted = event["timestamp"].get<double>();
+            } else if (auto found = jobs_.find(id); found != jobs_.end()) {
+                if (name == "alloc")
+                    found->second.started = true;
+                else if (name == "clean")
+                    jobs_.erase(found);
+            }
+        }
+        // After all its events: a job that was here before may have started.
+        if (auto found = jobs_.find(id); found != jobs_.end())
+            judge(id, found->second);
+    }
+}
+
+void Evictor::judge(const Desired& desired)
+{
+    desired_ = desired;
+    has_list_ = true;
+    for (auto& [id, job] : jobs_)
+        judge(id, job);
+}
+
+void Evictor::judge(flux::JobId id, Job& job)
+{
+    if (!has_list_ || job.judged || desired_.admits(job.user, groups_of))
+        return;
+    if (job.started && desired_.keeps(job.user, job.submitted, groups_of))
+        return;
+    job.judged = true;
+    loop_.spawn(cancel(id, job.user));
+}
+
+flux::Task<void> Evictor::cancel(flux::JobId id, uid_t user)
+{
+    auto note = fmt::format("user {} is not on the guest list of the DAT \"{}\"",
+                            name_of(user), name_);
+    auto raised = co_await flux::raise(dat_, id, "cancel", flux::severity_fatal, note);
+    if (raised && on_cancel)
+        on_cancel(id, user);
+    if (raised || raised.error().errnum == ENOENT || raised.error().errnum == EINVAL)
+        co_return; // done, or it has ended meanwhile
+    if (auto job = jobs_.find(id); job != jobs_.end())
+        job->second.judged = false; // the next list, or its next event, tries again
+    say(stderr, "flux-dat supervise: cannot cancel the job {} of user {}: {}\n",
+        flux::format_jobid(id), user, raised.error().message);
+}
+
+} // namespace fluxdat::dat

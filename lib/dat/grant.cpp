@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/grant.h"
+
+#include "lib/dat/ask.h"
+
+#include <unistd.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+// How often the record of a pending DAT is written again since somebody else wrote an
+// older one meanwhile. Each time is another process's.
+constexpr int attempts_max = 100;
+
+Result<Named> named_at(const Json& json, const char* key)
+{
+    // The part of a change that has the same form.
+    Json change{{"version", 1}, {"key", "-"}, {"by", 0u}};
+    if (json.is_object() && json.contains(key))
+        change["grant"] = json[key];
+    auto parsed = change_from_json(change);
+    if (!parsed)
+        return std::unexpected(parsed.error());
+    return std::move(parsed->grant);
+}
+
+Result<ListChanged> parse_answer(const Json& answer)
+{
+    ListChanged changed;
+    changed.generation = flux::integer_at<std::uint64_t>(answer, "generation");
+    changed.everywhere = answer.is_object() && answer.contains("everywhere")
+                         && answer["everywhere"] == true;
+    changed.open =
+        answer.is_object() && answer.contains("open") && answer["open"] == true;
+    auto granted = named_at(answer, "granted");
+    auto revoked = named_at(answer, "revoked");
+    if (!granted || !revoked || changed.generation == 0)
+        return fail("the supervisor's answer makes no sense: it is of another version "
+                    "of flux-dat");
+    changed.granted = std::move(*granted);
+    changed.revoked = std::move(*revoked);
+    if (answer.contains("ranks") && answer["ranks"].is_array())
+        for (auto& rank : answer["ranks"])
+            changed.ranks.push_back(door_rank_from_json(rank));
+    return changed;
+}
+
+flux::Task<Result<ListChanged>> ask(flux::Loop& loop, flux::Connection& parent,
+                                    const Dat& dat, const Change& change)
+{
+    auto payload = to_json(change);
+    auto answer =
+        co_await ask_supervisor(loop, parent, dat, "guests", std::move(payload));
+    if (answer)
+        co_return parse_answer(*answer);
+    auto& error = answer.error();
+    if (error.errnum == ENOSYS || error.errnum == ETIMEDOUT
+        || error.errnum == EHOSTUNREACH)
+        co_return fail("the supervisor of the DAT \"{}\" does not answer: {}; whether "
+                       "the list was changed tells: flux-dat status --dat {}",
+                       dat.record.name, error.message,
+                       flux::format_jobid_ascii(dat.job.id));
+    co_return std::unexpected(error);
+}
+
+// Of a DAT that does not run yet. The record follows the changes: whoever finds that it
+// does not say what they amount to writes it again.
+flux::Task<Result<ListChanged>> record(flux::Connection& parent, const Dat& dat,
+                                       Change change)
+{
+    auto trial = Desired(dat.record, dat.job.userid, dat.job.t_submit).apply(change, 0);
+    if (!trial)
+        co_return std::unexpected(trial.error());
+    change.key = new_change_key();
+    change.by = geteuid();
+    Json memo{{change_key, to_json(change)}};
+    auto posted = co_await flux::memo(parent, dat.job.id, std::move(memo));
+    if (!posted && posted.error().errnum == EPERM)
+        co_return fail(Exit::not_permitted,
+                       "the DAT \"{}\" does not run yet: until it does, only its owner "
+                       "(uid {}) can change its guest list",
+                       dat.record.name, dat.job.userid);
+    if (!posted)
+        co_return std::unexpected(posted.error());
+    ListChanged changed;
+    changed.running = false;
+    for (int attempt = 0; attempt < attempts_max; attempt++) {
+        auto log = co_await flux::lookup(parent, dat.job.id, "eventlog");
+        if (!log)
+            co_return std::unexpected(log.error());
+        auto folded = fold(
+            parse_eventlog(*log), dat.job.userid, std::nullopt,
+            [&](const Change& each, double, const Result<Desired::Effect>& effect) {
+                if (each.key != change.key || !effect)
+                    return;
+                changed.granted = effect->granted;
+                changed.revoked = effect->revoked;
+            });
+        changed.generation = folded.desired.guests().generation;
+        changed.open = folded.desired.guests().open;
+        // Once it runs, the record is its supervisor's, which finds the change by
+        // itself.
+        if (!folded.record || folded.record->state != State::submitted
+            || folded.record->guests == folded.desired.guests())
+            co_return changed;
+        folded.record->guests = folded.desired.guests();
+        folded.record->managers = folded.desired.managers();
+        auto written = co_await post_record(parent, dat.job.id, *folded.record);
+        if (!written)
+            co_return std::unexpected(written.error());
+    }
+    co_return fail(
+        "the guest list of the DAT \"{}\" is being changed by others all the "
+        "time; the change counts, its record does not show it yet",
+        dat.record.name);
+}
+
+} // namespace
+
+flux::Task<Result<ListChanged>> change_list(flux::Loop& loop, flux::Connection& parent,
+                                            Dat dat, Change change)
+{
+    auto phase = dat.phase();
+    if (phase == "pending" || phase == "starting")
+        co_return co_await record(parent, dat, std::move(change));
+    co_return co_await ask(loop, parent, dat, change);
+}
+
+} // namespace fluxdat::dat
