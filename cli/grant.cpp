@@ -37,7 +37,7 @@ Result<std::vector<std::string>> names_in_file(const std::string& path)
             names.emplace_back(name);
     }
     if (in.bad())
-        return fail("--file {}: cannot be read", path);
+        return fail(Exit::usage, "--file {}: cannot be read", path);
     return names;
 }
 

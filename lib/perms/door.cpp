@@ -135,6 +135,12 @@ Result<> Door::open_directory()
                                     "{}'s; choose another --door-dir",
                                     path_, status.st_uid, ::geteuid()));
     door_ = Fd(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    // Ours, and yet shut to us: somebody's chmod. Through /proc, since what O_PATH
+    // opened takes no fchmod(2), and the name may lead elsewhere by now.
+    auto itself = fmt::format("/proc/self/fd/{}", found.get());
+    if (!door_ && errno == EACCES
+        && ::chmod(itself.c_str(), (status.st_mode & 07777) | 0700) == 0)
+        door_ = Fd(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!door_)
         return fail_errno(errno, "cannot open the door " + path_);
     return {};
@@ -346,6 +352,8 @@ Result<> Door::set_access(const GuestList& guests)
 Result<> Door::remove()
 {
     auto name = name_.text();
+    // Should it be shut to us; where this fails, what follows says so.
+    (void)::fchmod(door_.get(), 0700);
     for (int attempt = 0; attempt < attempts_max; attempt++) {
         for (auto* file : files)
             (void)::unlinkat(door_.get(), file, 0); // rmdir tells what is left

@@ -33,7 +33,7 @@ class Status(SandboxTest):
             set(dat),
             {
                 "name", "id", "jobid", "owner", "userid", "state", "nnodes", "ranks_up", "nodelist",
-                "ranks", "t_submit", "t_run", "duration", "expiration", "uri", "generation",
+                "ranks", "t_submit", "t_run", "degraded", "duration", "expiration", "uri", "generation",
                 "applied", "open", "users", "groups", "managers",
             },
         )  # fmt: skip

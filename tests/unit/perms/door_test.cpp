@@ -609,3 +609,28 @@ TEST_CASE("a guest can do nothing in a door but connect")
         CHECK(tried == "EACCES EACCES EACCES EACCES EACCES EACCES EBADF ");
     }
 }
+
+TEST_CASE("a door that is shut to its owner is opened, and can be removed")
+{
+    if (!is_root()) {
+        WARN("SKIPPED: needs root, to act as a user whom modes concern");
+        return;
+    }
+    TemporaryDirectory top;
+    REQUIRE(::chmod(top.path().c_str(), 01777) == 0);
+    CHECK(as_user(owner_uid, owner_uid,
+                  [&]() -> std::string {
+                      auto door = door_in(top.path(), guests(1, {1001}));
+                      ::chmod(door.path().c_str(), 0);
+                      auto again = Door::open(door.path());
+                      if (!again)
+                          return again.error().message;
+                      if (auto put = again->apply(guests(2, {1002})); !put)
+                          return put.error().message;
+                      ::chmod(door.path().c_str(), 0);
+                      auto removed = door.remove();
+                      return removed ? "removed" : removed.error().message;
+                  })
+          == "removed");
+    CHECK(entries(top.path()).empty());
+}
