@@ -148,7 +148,8 @@ void print_json(const Json& json)
 
 int finish(const Common& common, int status)
 {
-    if (std::fflush(stdout) == 0 && !std::ferror(stdout)) {
+    int errnum = std::fflush(stdout) == 0 ? 0 : errno;
+    if (errnum == 0 && !std::ferror(stdout)) {
         // It is done and said: a signal that comes only now finds nothing to undo, and
         // must not make the exit status say that it was not done.
         sigset_t late;
@@ -158,8 +159,9 @@ int finish(const Common& common, int status)
         sigprocmask(SIG_BLOCK, &late, nullptr);
         return status;
     }
+    errnum = stdout_errnum ? stdout_errnum : errnum ? errnum : EIO;
     return common.report(
-        {fmt::format("cannot write to stdout: {}", std::strerror(errno))});
+        {fmt::format("cannot write to stdout: {}", std::strerror(errnum))});
 }
 
 Result<uid_t> find_user(const std::string& name, const std::string& option)

@@ -9,6 +9,7 @@
 #include "lib/say.h"
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,16 @@
 namespace fluxdat::cli {
 
 namespace {
+
+// A stderr that cannot be written is no reason to end a job, unless it is the same
+// broken pipe.
+Result<> written(std::FILE* file, int errnum)
+{
+    if (errnum == 0 || (file == stderr && errnum != EPIPE))
+        return {};
+    return fail_errno(errnum, file == stderr ? "cannot write to stderr"
+                                             : "cannot write to stdout");
+}
 
 // Writes the tasks' output as it comes; with labels, line by line.
 class OutputPrinter
@@ -27,34 +38,33 @@ public:
     {
         for (auto& [source, rest] : unfinished_)
             if (!rest.empty())
-                print_line(source.first, source.second, rest + "\n");
+                (void)print_line(source.first, source.second, rest + "\n");
     }
 
-    void write(const std::string& stream, const std::string& rank,
-               const std::string& data)
+    Result<> write(const std::string& stream, const std::string& rank,
+                   const std::string& data)
     {
-        if (!labels_ || rank.empty()) {
-            auto* file = stream == "stderr" ? stderr : stdout;
-            std::fwrite(data.data(), 1, data.size(), file);
-            std::fflush(file);
-            return;
-        }
+        auto* file = stream == "stderr" ? stderr : stdout;
+        if (!labels_ || rank.empty())
+            return written(file, put(file, data));
         auto& rest = unfinished_[{stream, rank}];
         rest += data;
         std::size_t end;
         while ((end = rest.find('\n')) != rest.npos) {
-            print_line(stream, rank, rest.substr(0, end + 1));
+            auto printed = print_line(stream, rank, rest.substr(0, end + 1));
             rest.erase(0, end + 1);
+            if (!printed)
+                return printed;
         }
+        return {};
     }
 
 private:
-    static void print_line(const std::string& stream, const std::string& rank,
-                           const std::string& line)
+    static Result<> print_line(const std::string& stream, const std::string& rank,
+                               const std::string& line)
     {
         auto* file = stream == "stderr" ? stderr : stdout;
-        say(file, "{}: {}", rank, line);
-        std::fflush(file);
+        return written(file, put(file, fmt::format("{}: {}", rank, line)));
     }
 
     bool labels_;
@@ -62,8 +72,8 @@ private:
 };
 
 // One line of JSON for each piece of output, as it comes.
-void print_output(const std::string& stream, const std::string& rank,
-                  const std::string& data)
+Result<> print_output(const std::string& stream, const std::string& rank,
+                      const std::string& data)
 {
     Json line{{"version", 1}, {"event", "output"}, {"stream", stream}, {"rank", rank}};
     if (flux::valid_utf8(data)) {
@@ -72,8 +82,7 @@ void print_output(const std::string& stream, const std::string& rank,
         line["encoding"] = "base64";
         line["data"] = imp::base64_encode(data);
     }
-    print_json(line);
-    std::fflush(stdout);
+    return written(stdout, put(stdout, flux::dump_json(line) + "\n"));
 }
 
 void print_end(const dat::JobEnd& end, int status)
@@ -92,6 +101,7 @@ struct Run {
     std::uint32_t cores = 1;
     std::vector<std::string> environment, command;
     bool labels = false;
+    bool pipe_broken = false; // nobody reads the output any more
 
     Result<Json> jobspec() const
     {
@@ -155,15 +165,35 @@ struct Run {
         if (!dat)
             co_return std::unexpected(dat.error());
         OutputPrinter printer(labels);
-        co_return co_await dat::run_job(**dat, job, interrupt,
-                                        [&](const std::string& stream,
-                                            const std::string& rank,
-                                            const std::string& data) {
-                                            if (common.json)
-                                                print_output(stream, rank, data);
-                                            else
-                                                printer.write(stream, rank, data);
-                                        });
+        dat::RunEvents events;
+        events.output = [&](const std::string& stream, const std::string& rank,
+                            const std::string& data) {
+            auto done = common.json ? print_output(stream, rank, data)
+                                    : printer.write(stream, rank, data);
+            pipe_broken = !done && done.error().errnum == EPIPE;
+            return done;
+        };
+        events.notice = [&](const std::string& text) {
+            if (common.json)
+                (void)print_output("stderr", "", text + "\n");
+            else
+                for (auto line : flux::lines_of(text))
+                    (void)common.report({std::string(line)});
+        };
+        events.waiting = [&](flux::JobId id) {
+            if (common.shows_progress())
+                common.note(fmt::format("job {} is waiting for resources",
+                                        flux::format_jobid(id)));
+        };
+        co_return co_await dat::run_job(loop, **dat, job, interrupt, events);
+    }
+
+    // As a program ends that writes to a pipe that nobody reads from any more.
+    static int end_by_sigpipe()
+    {
+        std::signal(SIGPIPE, SIG_DFL);
+        std::raise(SIGPIPE);
+        return 128 + SIGPIPE;
     }
 
     int run()
@@ -175,6 +205,8 @@ struct Run {
         flux::Interrupt interrupt;
         flux::InterruptSources sources(loop, interrupt);
         auto end = loop.run(run_job(loop, *job, interrupt));
+        if (!end && pipe_broken)
+            return end_by_sigpipe();
         if (!end)
             return common.report(end.error());
         if (end->exception)

@@ -229,9 +229,10 @@ void Process::kill(int signum)
     ::kill(group_ ? -pid_ : pid_, signum);
 }
 
-void Process::write(std::string_view data, std::function<void(std::size_t)> written)
+void Process::write(std::string_view data, std::function<void(std::size_t)> written,
+                    std::size_t most)
 {
-    if (!stdin_ || stdin_pending() + data.size() > stdin_buffer_max)
+    if (!stdin_ || stdin_pending() + data.size() > most)
         return;
     struct Write {
         uv_write_t uv;

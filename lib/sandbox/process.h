@@ -58,21 +58,22 @@ public:
     Process(const Process&) = delete;
     Process& operator=(const Process&) = delete;
 
+    static constexpr std::size_t stdin_buffer_max = 4u << 20; // bytes, as Flux
+
     pid_t pid() const { return pid_; }
     bool running() const { return running_; }
     // To the child's process group where it has its own. Nothing once it was reaped.
     void kill(int signum);
 
-    // Queues bytes for the child's stdin. What exceeds stdin_buffer_max while the child
-    // does not read is dropped.
-    void write(std::string_view data, std::function<void(std::size_t)> written = {});
+    // Queues bytes for the child's stdin. What exceeds `most` while the child does not
+    // read is dropped.
+    void write(std::string_view data, std::function<void(std::size_t)> written = {},
+               std::size_t most = stdin_buffer_max);
     void close_stdin();
     std::size_t stdin_pending() const;
 
     // No more output events: for a child that is gone while others hold its pipes.
     void abandon_output();
-
-    static constexpr std::size_t stdin_buffer_max = 4u << 20; // bytes, as Flux
 
 private:
     friend class Children;

@@ -353,6 +353,16 @@ Environment Shell::environment_of(const Task& task) const
 // Of an I/O object's bytes, what is for each task.
 void Shell::feed(const Json& io)
 {
+    bool fits = stdin_bytes_ <= job_stdin_max;
+    stdin_bytes_ += get_data(io).size();
+    if (stdin_bytes_ > job_stdin_max) {
+        if (!fits || job_.fatal)
+            return;
+        auto note = fmt::format("stdin exceeds {}M limit: have the command read a file",
+                                job_stdin_max >> 20);
+        log(0, level_fatal, note);
+        return events_.exception("exec", 0, note, 1 << 8);
+    }
     if (guests_)
         return guests_->write_stdin(io);
     for (const auto& task : tasks_)
@@ -388,14 +398,17 @@ void Shell::task_output(Task& task, Stream stream, std::string_view data)
 {
     auto& lines = task.lines[stream == Stream::out ? 0 : 1];
     auto post = [&](std::string_view line) {
-        if (job_.output.bytes() > job_output_max) {
+        // Short lines take many times their bytes in events.
+        if (truncated_ || output_bytes_ + line.size() > job_output_max
+            || job_.output.bytes() > job_output_max / 2 * 3) {
             if (!std::exchange(truncated_, true))
                 log(task.shell_rank, level_warning,
-                    fmt::format("output is truncated at {} bytes", job_output_max));
+                    fmt::format("output is truncated after {} bytes", output_bytes_));
             return;
         }
         Json context = {{"stream", stream_name(stream)},
                         {"rank", std::to_string(task.rank)}};
+        output_bytes_ += line.size();
         set_data(context, line);
         job_.output.append(wall_clock(), "data", context);
     };

@@ -84,6 +84,7 @@ private:
     std::optional<int> refusal_; // how the first IMP ended before all were ready
     bool first_exit_seen_ = false;
     bool leader_done_ = false;
+    std::size_t output_bytes_ = 0, stdin_bytes_ = 0; // of the tasks
     bool truncated_ = false;
     bool killed_ = false;     // SIGKILL was sent
     bool any_failed_ = false; // a task could not be started

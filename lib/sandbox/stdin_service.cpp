@@ -47,7 +47,7 @@ void write_stdin(Process& task, std::uint32_t task_rank, const Json& io)
             return;
     }
     if (auto data = get_data(io); !data.empty())
-        task.write(data);
+        task.write(data, {}, job_stdin_max);
     if (io.is_object() && io.value("eof", Json()) == true)
         task.close_stdin();
 }

@@ -12,6 +12,9 @@
 
 namespace fluxdat::sandbox {
 
+// Bytes that a job takes in all; more is fatal, as with Flux, which keeps them.
+constexpr std::size_t job_stdin_max = 10u << 20;
+
 class StdinService : public Peer
 {
 public:

@@ -109,9 +109,10 @@ class Running:
     def __init__(self, command, **options):
         self.command = command
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, **options
-        )
+        options = {
+            "stdin": subprocess.DEVNULL, "stdout": self.out, "stderr": self.err, **options
+        }  # fmt: skip
+        self.process = subprocess.Popen(command, **options)
         self.pid = self.process.pid
 
     @staticmethod

@@ -2,7 +2,11 @@
 """flux-dat run, for the owner."""
 
 import json
+import os
+import pty
 import signal
+import subprocess
+import tempfile
 
 from tests.lib import fluxwire
 from tests.lib.sandbox import OWNER, OWNER_ID, STRANGER, SandboxTest, eventually, needs_root
@@ -70,6 +74,107 @@ class Run(SandboxTest):
     def test_many_bytes(self):
         ran = self.run_in("head", "-c", "3000000", "/dev/zero").succeeded()
         self.assertEqual(len(ran.out), 3000000)
+
+    def test_stdin_ends(self):
+        ran = self.run_in("-N2", "-l", "sh", "-c", "cat; echo end").succeeded()
+        self.assertEqual(sorted(ran.out.splitlines()), ["0: end", "1: end"])
+
+    def test_stdin_from_a_pipe_as_it_comes_to_all_tasks(self):
+        running = self.dat_background(
+            "run", "-N2", "sh", "-c", "read line; echo got $line; cat", stdin=subprocess.PIPE
+        )
+        with running.process.stdin as pipe:
+            pipe.write(b"one\n")
+            pipe.flush()
+            eventually(lambda: running.stdout().count("got one\n") == 2, "both have the line")
+            pipe.write(b"two \xff\n")
+        ran = running.wait().succeeded()
+        self.assertEqual(ran.out.count("two \ufffd\n"), 2)
+
+    def test_stdin_from_a_file(self):
+        with tempfile.TemporaryFile() as file:
+            file.write(bytes(range(256)) * 30000)
+            file.seek(0)
+            ran = self.run_in("sh", "-c", "sleep 0.5; sha256sum", stdin=file).succeeded()
+            file.seek(0)
+            expected = subprocess.run(["sha256sum"], stdin=file, capture_output=True, check=True)
+        self.assertEqual(ran.out, expected.stdout.decode())
+
+    def test_more_stdin_than_a_job_takes(self):
+        with open("/dev/zero", "rb") as zero:
+            ran = self.run_in("wc", "-c", stdin=zero)
+        self.assertNotEqual(ran.status, 0)
+        self.assert_says(ran, "stdin exceeds 10M limit")
+
+    def test_stdin_that_nobody_reads(self):
+        with open("/dev/zero", "rb") as zero:
+            self.run_in("true", stdin=zero).succeeded()
+        never = subprocess.PIPE
+        running = self.dat_background("run", "true", stdin=never)
+        running.wait().succeeded()
+        running.process.stdin.close()
+
+    def test_stdin_that_is_closed_or_cannot_be_read(self):
+        self.run_as(OWNER, "sh", "-c", "flux-dat run cat <&-").succeeded()
+        ran = self.run_as(OWNER, "sh", "-c", "flux-dat run cat </").succeeded()
+        self.assert_says(ran, "flux-dat run: cannot read standard input: Is a directory")
+
+    def on_a_terminal(self, script):
+        """A script with a terminal of its own, in its foreground, and the terminal."""
+        master, slave = pty.openpty()
+        self.addCleanup(os.close, master)
+        running = self.background(
+            "setsid", "--ctty", "sh", "-mc", script, stdin=slave, env={"PS1": ""}
+        )
+        os.close(slave)
+        return running, master
+
+    def test_stdin_from_a_terminal(self):
+        running, terminal = self.on_a_terminal("flux-dat run sh -c 'echo up; cat'")
+        eventually(lambda: "up" in running.stdout(), "the job runs")
+        os.write(terminal, b"typed\n\x04")
+        self.assertEqual(running.wait().succeeded().out, "up\ntyped\n")
+
+    def test_in_the_background_of_a_terminal_nothing_is_read(self):
+        running, terminal = self.on_a_terminal(
+            "flux-dat run sh -c 'echo up; cat >/dev/null & sleep 1; kill $!; echo done' & "
+            "read line; echo the shell has $line; wait %1; echo status $?"
+        )
+        eventually(lambda: "up" in running.stdout(), "the job runs")
+        os.write(terminal, b"this\n")
+        out = running.wait().succeeded().out
+        self.assertIn("the shell has this\n", out)
+        self.assertIn("done\nstatus 0\n", out)
+
+    def test_output_that_nobody_reads_any_more_ends_the_job(self):
+        ran = self.run_as(
+            OWNER, "bash", "-c", "flux-dat run yes | head -n1; echo ${PIPESTATUS[0]}"
+        ).succeeded()
+        self.assertEqual((ran.out, ran.err), (f"y\n{128 + signal.SIGPIPE}\n", ""))
+        [dat] = self.dats()
+        [job] = self.flux(uri=dat["uri"]).rpc("job-list.list", {"max_entries": 5, "attrs": ["all"]})["jobs"]
+        self.assertEqual(job["state"], 64, job)
+
+    def test_output_that_cannot_be_written_ends_the_job(self):
+        for options in ([], ["-l"], ["--json"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                ran = self.run_in(*options, "yes", stdout=full).ended(1)
+            self.assertEqual(
+                ran.err, "flux-dat run: cannot write to stdout: No space left on device\n"
+            )
+
+    def test_waiting_for_resources_is_told(self):
+        blocker = self.dat_background("run", "-N2", "-c4", "sh", "-c", "echo up; cat", stdin=subprocess.PIPE)
+        eventually(lambda: "up" in blocker.stdout(), "a job has all of the nodes")
+        quiet = self.dat_background("run", "echo", "hello")
+        waiting = self.dat_background("run", "-v", "echo", "hello")
+        waiting.says(" is waiting for resources")
+        blocker.process.stdin.close()
+        blocker.wait().succeeded()
+        ran = waiting.wait().succeeded()
+        self.assertRegex(ran.err, r"^flux-dat run: job \S+ is waiting for resources\n$")
+        self.assertEqual(quiet.wait().succeeded().err, "")
+        self.assertEqual(self.run_in("-v", "true").succeeded().err, "")
 
     def test_cwd_and_environment(self):
         ran = self.run_in(
