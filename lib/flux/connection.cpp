@@ -108,6 +108,17 @@ struct Connection::State : std::enable_shared_from_this<Connection::State> {
     std::optional<Error> lost;
     std::function<void(const Error&)> lost_callback;
 
+    // What was tried, where it was ssh.
+    std::string ssh_hint() const
+    {
+        auto target = parse_uri(uri);
+        if (!target || target->scheme != Uri::Scheme::ssh)
+            return "";
+        return fmt::format(" (tried: ssh {} flux relay {}): if that is this host, set "
+                           "FLUX_URI_RESOLVE_LOCAL=t; else make that ssh work",
+                           target->host, target->path);
+    }
+
     Result<> connect_local(const Uri& target);
     Result<> connect_ssh(const Uri& target);
     void start_reading();
@@ -274,8 +285,8 @@ void Connection::State::start_reading()
                                               "at {}: {}",
                                               self->peer, std::strerror(errnum))
                                 : fmt::format("the Flux broker at {} closed the "
-                                              "connection before its welcome",
-                                              self->peer),
+                                              "connection before its welcome{}",
+                                              self->peer, self->ssh_hint()),
                             errnum});
                 return;
             }

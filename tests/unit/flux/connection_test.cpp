@@ -206,6 +206,15 @@ TEST_CASE("No broker, and no permission")
     answer = call_with([](auto&) {});
     REQUIRE(!answer);
     CHECK(answer.error().message.find("before its welcome") != std::string::npos);
+
+    setenv("FLUX_SSH", "/bin/false", 1);
+    answer = loop.run(call(loop, "ssh://elsewhere/run/local"));
+    unsetenv("FLUX_SSH");
+    REQUIRE(!answer);
+    CHECK(
+        answer.error().message.find("(tried: ssh elsewhere flux relay /run/local): if "
+                                    "that is this host, set FLUX_URI_RESOLVE_LOCAL=t")
+        != std::string::npos);
 }
 
 TEST_CASE("A broker that speaks nonsense")
