@@ -9,6 +9,7 @@
 #include "lib/dat/jobspec.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/stop.h"
+#include "lib/dat/undrain.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/services.h"
 #include "lib/say.h"
@@ -59,6 +60,10 @@ public:
         auto started = co_await start_queues();
         if (!started)
             co_return started;
+        undrainer_ = std::make_unique<Undrainer>(
+            loop_, *dat_, [this](uid_t user, Drains::Drain drain) {
+                return was_off_list(user, drain);
+            });
         loop_.spawn(follow_ranks());
         evictor_ = std::make_unique<Evictor>(loop_, *dat_, record_.name);
         loop_.spawn(follow_jobs());
@@ -157,6 +162,7 @@ private:
             if (!answer || !*answer)
                 co_return;
             ranks.apply(**answer);
+            undrainer_->apply(**answer);
             if (!ranks.is_current())
                 continue;
             ranks_up_ = ranks.count();
@@ -167,8 +173,35 @@ private:
         }
     }
 
+    // Of what was told afterwards, to this process that is a new one, the list as it
+    // was then decides, and not as it has become. The clocks of two instances' leaders
+    // may differ by a little; so of what is told as it happens, the list as it is, too.
+    flux::Task<Result<bool>> was_off_list(uid_t user, Drains::Drain drain)
+    {
+        if (drain.current && !desired_.admits(user, groups_of))
+            co_return true;
+        if (!parent_)
+            co_return fail("the connection to the parent is lost");
+        auto log = co_await flux::lookup(*parent_, id_, "eventlog");
+        if (!log)
+            co_return std::unexpected(log.error());
+        auto events = parse_eventlog(*log);
+        std::erase_if(events,
+                      [&](auto& event) { return event.timestamp > drain.when; });
+        auto then = fold(events, geteuid(), first_);
+        co_return !then.desired.admits(user, groups_of);
+    }
+
     flux::Task<void> follow_jobs()
     {
+        undrainer_->on_undrain = [this](const flux::Idset& ranks, flux::JobId id,
+                                        uid_t user) {
+            audit(fmt::format(
+                "the DAT \"{}\" ({}): undrained the ranks {}, drained for "
+                "the job {} of user {}, who is not on the guest list",
+                record_.name, flux::format_jobid_ascii(id_), flux::format_idset(ranks),
+                flux::format_jobid_ascii(id), user));
+        };
         evictor_->on_cancel = [this](flux::JobId id, uid_t user) {
             audit(fmt::format("the DAT \"{}\" ({}): cancelled the job {} of user {}, "
                               "who is not on the guest list",
@@ -253,6 +286,7 @@ private:
     {
         doors_->want(desired_.guests());
         evictor_->judge(desired_);
+        undrainer_->judge();
     }
 
     flux::Task<Result<>> post_record()
@@ -636,6 +670,7 @@ private:
     std::unique_ptr<flux::Connection> dat_;
     std::unique_ptr<Doors> doors_;
     std::unique_ptr<Evictor> evictor_;
+    std::unique_ptr<Undrainer> undrainer_;
     Json imp_; // describe_imp(), once it is known
     std::unique_ptr<flux::Connection> parent_;
     std::string nodelist_;   // of the DAT's job in the parent, in the order of ranks

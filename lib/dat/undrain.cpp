@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/undrain.h"
+
+#include "lib/flux/services.h"
+#include "lib/flux/text.h"
+#include "lib/say.h"
+
+#include <algorithm>
+
+namespace fluxdat::dat {
+
+namespace {
+
+constexpr std::string_view reason_end = " terminated before first barrier";
+
+} // namespace
+
+std::optional<flux::JobId> job_ended_early(std::string_view reason)
+{
+    if (!reason.ends_with(reason_end))
+        return {};
+    auto job = flux::parse_jobid(reason.substr(0, reason.size() - reason_end.size()));
+    return job ? std::optional(*job) : std::nullopt;
+}
+
+void Drains::apply(const Json& answer)
+{
+    if (!answer.is_object() || !answer.contains("events")
+        || !answer["events"].is_array())
+        return;
+    if (answer["events"].empty())
+        current_ = true;
+    for (auto& event : answer["events"]) {
+        if (!event.is_object() || !event.contains("context"))
+            continue;
+        auto name = flux::text_at(event, "name");
+        if (name == "restart")
+            by_rank_.clear();
+        if (name != "drain" && name != "undrain")
+            continue;
+        auto ranks = flux::parse_idset(flux::text_at(event["context"], "idset"));
+        if (!ranks)
+            continue;
+        std::optional<flux::JobId> job;
+        if (name == "drain")
+            job = job_ended_early(flux::text_at(event["context"], "reason"));
+        double when = event.contains("timestamp") && event["timestamp"].is_number()
+                          ? event["timestamp"].get<double>()
+                          : 0;
+        for (auto rank : *ranks)
+            if (job)
+                by_rank_[rank] = {*job, when, current_};
+            else // no longer drained, or for another reason
+                by_rank_.erase(rank);
+    }
+}
+
+Undrainer::Undrainer(flux::Loop& loop, flux::Connection& dat, OffList off_list)
+    : loop_(loop), dat_(dat), off_list_(std::move(off_list))
+{
+}
+
+void Undrainer::apply(const Json& answer)
+{
+    drains_.apply(answer);
+    std::erase_if(judged_, [&](auto& one) {
+        auto found = drains_.by_rank().find(one.first);
+        return found == drains_.by_rank().end() || found->second != one.second;
+    });
+    if (ready_ && !at_work_ && next_unjudged())
+        loop_.spawn(work());
+}
+
+void Undrainer::judge()
+{
+    ready_ = true;
+    if (!at_work_ && next_unjudged())
+        loop_.spawn(work());
+}
+
+std::optional<Drains::Drain> Undrainer::next_unjudged() const
+{
+    for (auto& [rank, drain] : drains_.by_rank())
+        if (!judged_.contains(rank))
+            return drain;
+    return {};
+}
+
+flux::Task<void> Undrainer::work()
+{
+    at_work_ = true;
+    while (auto drain = next_unjudged()) {
+        auto judged = co_await judge(*drain);
+        if (judged)
+            continue;
+        say(stderr,
+            "flux-dat supervise: cannot tell whether the nodes are to be undrained "
+            "that the job {} drained: {}\n",
+            flux::format_jobid(drain->job), judged.error().message);
+        break; // again when there is something new
+    }
+    at_work_ = false;
+}
+
+// All ranks that this job drained. An error: not judged.
+flux::Task<Result<>> Undrainer::judge(Drains::Drain drain)
+{
+    auto job = co_await flux::list_job(dat_, drain.job);
+    if (!job && job.error().errnum != ENOENT)
+        co_return std::unexpected(job.error());
+    Result<bool> off = false; // of a job that is forgotten nothing can be said
+    if (job)
+        off = co_await off_list_(job->userid, drain);
+    if (!off)
+        co_return std::unexpected(off.error());
+    for (auto& [rank, each] : drains_.by_rank())
+        if (each.job == drain.job)
+            judged_[rank] = each;
+    if (*off)
+        co_await undrain(drain.job, job->userid);
+    co_return Result<>{};
+}
+
+flux::Task<void> Undrainer::undrain(flux::JobId job, uid_t user)
+{
+    // What somebody else has undrained meanwhile makes Flux refuse all of a request, so
+    // it is then made rank by rank.
+    std::vector<flux::Idset> requests{{}};
+    for (auto& [rank, drain] : drains_.by_rank())
+        if (drain.job == job)
+            requests.front().insert(rank);
+    for (std::size_t i = 0; i < requests.size(); i++) {
+        auto ranks = requests[i];
+        if (ranks.empty())
+            continue;
+        Json payload{{"targets", flux::format_idset(ranks)}};
+        auto done = co_await dat_.rpc("resource.undrain", std::move(payload), 0);
+        if (done) {
+            if (on_undrain)
+                on_undrain(ranks, job, user);
+        } else if (done.error().errnum != EEXIST) {
+            say(stderr, "flux-dat supervise: cannot undrain the ranks {}: {}\n",
+                flux::format_idset(ranks), done.error().message);
+            co_return;
+        } else if (ranks.size() > 1) {
+            for (auto rank : ranks)
+                requests.emplace_back(rank);
+        }
+    }
+}
+
+} // namespace fluxdat::dat
