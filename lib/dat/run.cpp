@@ -114,8 +114,8 @@ private:
 
     flux::Task<Result<JobEnd>> follow_output()
     {
-        // Before the job shells are up there is no output to watch (ENOENT), and a job
-        // that ends before that never has any.
+        // Before the job shells are up there is no output to watch (ENOENT, from the
+        // job's start on), and a job that ends before that never has any.
         flux::EventlogWatch shells(dat_, id_, "guest.exec.eventlog");
         Json init;
         while (init.is_null()) {

@@ -23,14 +23,14 @@ void Eventlog::append(double timestamp, std::string_view name, const Json& conte
     lines_.push_back(format_event(timestamp, name, context));
     bytes_ += lines_.back().size();
     for (const auto& watcher : watchers_)
-        send(watcher, lines_.back());
+        send(watcher.ticket, lines_.back());
 }
 
 void Eventlog::finish()
 {
     finished_ = true;
     for (const auto& watcher : watchers_)
-        router_.end(watcher);
+        router_.fail(watcher.ticket, missing() ? ENOENT : ENODATA);
     watchers_.clear();
 }
 
@@ -43,31 +43,47 @@ std::string Eventlog::text() const
     return out;
 }
 
-void Eventlog::watch(Ticket request)
+void Eventlog::begin()
 {
+    begun_ = true;
+    if (!missing())
+        return;
+    std::erase_if(watchers_, [&](const Watcher& watcher) {
+        if (!watcher.patient)
+            router_.fail(watcher.ticket, ENOENT);
+        return !watcher.patient;
+    });
+}
+
+void Eventlog::watch(Ticket request, bool patient)
+{
+    if (missing() && (finished_ || !patient))
+        return router_.fail(request, ENOENT);
     for (const auto& line : lines_)
         send(request, line);
     if (finished_)
         router_.end(request);
     else
-        watchers_.push_back(std::move(request));
+        watchers_.push_back({std::move(request), patient});
 }
 
 void Eventlog::forget(const Departure& departure)
 {
-    std::erase_if(watchers_,
-                  [&](const Ticket& watcher) { return departure.concerns(watcher); });
+    std::erase_if(watchers_, [&](const Watcher& watcher) {
+        return departure.concerns(watcher.ticket);
+    });
 }
 
 bool Eventlog::cancel(const Message& canceler, std::uint32_t matchtag)
 {
     auto found =
-        std::find_if(watchers_.begin(), watchers_.end(), [&](const Ticket& watcher) {
-            return watcher.matchtag() == matchtag && same_sender(watcher, canceler);
+        std::find_if(watchers_.begin(), watchers_.end(), [&](const Watcher& watcher) {
+            return watcher.ticket.matchtag() == matchtag
+                   && same_sender(watcher.ticket, canceler);
         });
     if (found == watchers_.end())
         return false;
-    router_.end(*found);
+    router_.end(found->ticket);
     watchers_.erase(found);
     return true;
 }

@@ -29,21 +29,32 @@ public:
     std::size_t bytes() const { return bytes_; }
     std::string text() const;
 
-    // Answers with one event each, those of the past first.
-    void watch(Ticket request);
+    // Whoever watches it waits for the first event, until this is called: from then on
+    // a log without events is one that does not exist (ENOENT). As Flux has it of what
+    // a job writes, from the job's start.
+    void begin();
+    // Answers with one event each, those of the past first. `patient`: also waits for a
+    // log that does not exist.
+    void watch(Ticket request, bool patient);
     // Forgets watchers that fit, without an answer.
     void forget(const Departure& departure);
     // Ends one stream (job-info.eventlog-watch-cancel). False when it is not here.
     bool cancel(const Message& canceler, std::uint32_t matchtag);
 
 private:
+    struct Watcher {
+        Ticket ticket;
+        bool patient;
+    };
     void send(const Ticket& watcher, const std::string& line);
+    bool missing() const { return begun_ && lines_.empty(); }
 
     Router& router_;
     std::vector<std::string> lines_;
     std::size_t bytes_ = 0;
+    bool begun_ = false;
     bool finished_ = false;
-    std::vector<Ticket> watchers_;
+    std::vector<Watcher> watchers_;
 };
 
 } // namespace fluxdat::sandbox

@@ -571,9 +571,9 @@ void JobServices::eventlog_watch(const Request& request)
                                                  : nullptr;
     if (job && !request.from_owner() && request.userid() != job->userid)
         return router_.fail(request.message, EPERM);
-    if (!log || (log->empty() && !log->finished() && !(*flags & flag_waitcreate)))
+    if (!log)
         return router_.fail(request.message, ENOENT);
-    log->watch(request.ticket());
+    log->watch(request.ticket(), *flags & flag_waitcreate);
 }
 
 void JobServices::eventlog_watch_cancel(const Request& request)

@@ -286,7 +286,11 @@ void Jobs::start(Job& job, Allocation allocation)
     job.shell = std::make_unique<Shell>(
         context_, job,
         Shell::Events{
-            [this, &job] { post(job, "start"); },
+            [this, &job] {
+                post(job, "start");
+                job.exec_eventlog.begin();
+                job.output.begin();
+            },
             [this, &job](const std::string& type, int severity, const std::string& note,
                          std::optional<int> wait_status) {
                 raise(job, type, severity, context_.router.owner(), note, wait_status);

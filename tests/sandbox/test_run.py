@@ -173,7 +173,9 @@ class Run(SandboxTest):
         blocker.wait().succeeded()
         ran = waiting.wait().succeeded()
         self.assertRegex(ran.err, r"^flux-dat run: job \S+ is waiting for resources\n$")
-        self.assertEqual(quiet.wait().succeeded().err, "")
+        self.assertEqual(ran.out, "hello\n")
+        ran = quiet.wait().succeeded()
+        self.assertEqual((ran.out, ran.err), ("hello\n", ""))
         self.assertEqual(self.run_in("-v", "true").succeeded().err, "")
 
     def test_cwd_and_environment(self):
