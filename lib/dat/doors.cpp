@@ -27,6 +27,7 @@ struct Doors::Keeper {
     std::uint64_t tried = 0; // the generation of the last attempt that ended
     bool at_work = false;    // its coroutine runs
     flux::Interrupt pause;   // raised: do not wait any longer
+    flux::Interrupt gone;    // raised: no answer will come
 };
 
 struct Doors::State {
@@ -101,10 +102,13 @@ void Doors::want(const perms::GuestList& guests)
     }
 }
 
-void Doors::retry()
+void Doors::up(const flux::Idset& ranks)
 {
-    for (auto& keeper : state_->keepers)
+    for (auto& keeper : state_->keepers) {
+        if (!ranks.contains(keeper.rank.rank))
+            keeper.gone.raise({"its broker is gone"});
         keeper.pause.raise({"something is new"});
+    }
 }
 
 // Until the rank has what is wanted.
@@ -118,8 +122,9 @@ flux::Task<void> Doors::keep(std::shared_ptr<State> state, std::size_t index)
         auto generation = state->wanted;
         auto list = state->list;
         keeper.pause.clear();
+        keeper.gone.clear();
         if (keeper.door.empty()) {
-            auto door = co_await find_door(state->dat, number);
+            auto door = co_await find_door(state->dat, number, &keeper.gone);
             if (door)
                 keeper.door = std::move(*door);
             else
@@ -127,7 +132,7 @@ flux::Task<void> Doors::keep(std::shared_ptr<State> state, std::size_t index)
         }
         if (!keeper.door.empty()) {
             auto ran = co_await run_at_door(state->dat, number, "apply", keeper.door,
-                                            std::move(list));
+                                            std::move(list), &keeper.gone);
             keeper.rank.reason = ran.good ? "" : ran.lines.front();
             keeper.rank.warnings =
                 ran.good ? std::move(ran.lines) : std::vector<std::string>{};
@@ -185,7 +190,8 @@ void Doors::stop()
     if (std::exchange(state_->stopped, true))
         return;
     state_->tell_waiting();
-    retry();
+    for (auto& keeper : state_->keepers)
+        keeper.pause.raise({"the end"});
 }
 
 Json to_json(const Doors::Rank& rank)

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "lib/flux/hostlist.h"
+#include "lib/flux/idset.h"
 #include "lib/flux/loop.h"
 #include "lib/flux/services.h"
 #include "lib/perms/guestlist.h"
@@ -36,8 +37,10 @@ public:
     // generation or a newer one was wanted already.
     void want(const perms::GuestList& guests);
 
-    // Something new is known of the ranks: those that failed are tried again now.
-    void retry();
+    // These ranks are up now, and the others are not. Those that failed are tried
+    // again; nothing more is expected of the others: Flux 0.88 gives no answer to a
+    // request that was under way when a broker died.
+    void up(const flux::Idset& ranks);
 
     // Waits until each rank has the list of this generation, or has failed to take it,
     // or some seconds have passed. Whether all have it.

@@ -87,10 +87,11 @@ void RanksUp::apply(const Json& answer)
     }
 }
 
-flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank)
+flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank,
+                                          flux::Interrupt* interrupt)
 {
     Json payload{{"name", "local-uri"}};
-    auto answer = co_await dat.rpc("attr.get", std::move(payload), rank);
+    auto answer = co_await dat.rpc("attr.get", std::move(payload), rank, interrupt);
     if (!answer)
         co_return std::unexpected(
             Error{fmt::format("its broker does not answer: {}", answer.error().message),
@@ -106,13 +107,15 @@ flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t r
 }
 
 flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
-                               std::string what, std::string door, std::string guests)
+                               std::string what, std::string door, std::string guests,
+                               flux::Interrupt* interrupt)
 {
     AtDoor result;
     flux::Command command;
     command.cmdline = {program_path(), "door", what, std::move(door),
                        std::move(guests)};
-    auto ran = co_await flux::run_command(dat, rank, std::move(command));
+    auto ran =
+        co_await flux::run_command(dat, rank, std::move(command), "rexec", interrupt);
     if (ran.error) {
         result.lines.push_back(
             fmt::format("flux-dat door {}: {}", what, ran.error->message));

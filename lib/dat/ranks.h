@@ -37,6 +37,7 @@ public:
     // Whether what was before has been told; else size() is of some time in the past.
     bool is_current() const { return current_; }
     std::uint32_t count() const { return static_cast<std::uint32_t>(up_.size()); }
+    const flux::Idset& ranks() const { return up_; }
 
 private:
     flux::Idset up_;
@@ -45,7 +46,8 @@ private:
 
 // The path of a rank's door, as its broker's attribute local-uri has it. Errors: the
 // broker does not answer; its socket is behind no door.
-flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank);
+flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank,
+                                          flux::Interrupt* interrupt = nullptr);
 
 // Runs `flux-dat door WHAT PATH LIST` on that rank, LIST being the guest list as JSON.
 // The lines are what it printed, or why it could not run.
@@ -54,7 +56,8 @@ struct AtDoor {
     std::vector<std::string> lines;
 };
 flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
-                               std::string what, std::string door, std::string guests);
+                               std::string what, std::string door, std::string guests,
+                               flux::Interrupt* interrupt = nullptr);
 
 // Asks every broker for its socket, and has each node's door checked there, by the
 // hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are

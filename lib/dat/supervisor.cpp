@@ -167,7 +167,7 @@ private:
                 continue;
             ranks_up_ = ranks.count();
             if (doors_)
-                doors_->retry(); // a rank may be back
+                doors_->up(ranks.ranks());
             if (parent_ && announced_ && record_.ranks_up != *ranks_up_)
                 co_await update_record();
         }

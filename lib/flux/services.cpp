@@ -258,7 +258,7 @@ Task<Result<>> wait_for_end(Connection& flux, JobId id, Interrupt* interrupt)
 }
 
 Task<CommandResult> run_command(Connection& flux, std::uint32_t rank, Command command,
-                                std::string service)
+                                std::string service, Interrupt* interrupt)
 {
     constexpr int forward_stdout_and_stderr = 3; // flags of RFC 42
     CommandResult result;
@@ -277,7 +277,7 @@ Task<CommandResult> run_command(Connection& flux, std::uint32_t rank, Command co
     auto answers = flux.stream(service + ".exec", std::move(payload), rank);
     bool finished = false;
     while (true) {
-        auto answer = co_await answers.next();
+        auto answer = co_await answers.next(interrupt);
         if (!answer) {
             result.error = std::move(answer.error());
             co_return result;

@@ -123,9 +123,11 @@ struct CommandResult {
 };
 constexpr std::size_t command_output_max = 1u << 20; // bytes
 
-// rexec.exec on one rank, waiting for its end. Instance owner only.
+// rexec.exec on one rank, waiting for its end. Instance owner only. Interrupted, it
+// goes on there.
 Task<CommandResult> run_command(Connection& flux, std::uint32_t rank, Command command,
-                                std::string service = "rexec");
+                                std::string service = "rexec",
+                                Interrupt* interrupt = nullptr);
 // The same on all the ranks at once, in their order.
 Task<std::vector<CommandResult>> run_command_on(Connection& flux, Idset ranks,
                                                 Command command);
