@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/perms/acl.h"
+#include "lib/perms/passage.h"
+#include "support.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+
+using namespace fluxdat;
+using namespace fluxdat::perms;
+using namespace fluxdat::perms::test;
+using Catch::Contains;
+
+namespace {
+
+Acl acl_of(const std::string& path)
+{
+    Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY));
+    auto acl = read_acl(fd.get(), path);
+    REQUIRE(acl);
+    return *acl;
+}
+
+// <top>/outer/rundir/local-0, the way that Flux makes it: private directories.
+struct Rundir {
+    TemporaryDirectory top;
+    std::string outer = top / "outer";
+    std::string inner = outer + "/rundir";
+    std::string socket = inner + "/local-0";
+
+    Rundir()
+    {
+        std::filesystem::create_directories(inner);
+        ::chmod(outer.c_str(), 0750);
+        ::chmod(inner.c_str(), 0700);
+        listen_at(socket);
+        ::chmod(socket.c_str(), 0777);
+    }
+    Passage passage() const
+    {
+        auto opened = Passage::open(socket);
+        REQUIRE(opened);
+        return std::move(*opened);
+    }
+    std::string refused() const { return message(Passage::open(socket)); }
+};
+
+} // namespace
+
+TEST_CASE("the way is opened to the guests on all levels, and no further")
+{
+    Rundir rundir;
+    auto passage = rundir.passage();
+    CHECK_THAT(passage.check(guests(1, {1001})).at(0), Contains("is not adopted"));
+    REQUIRE(passage.apply(guests(1, {1001, 1002})));
+    for (auto& level : {rundir.outer, rundir.inner}) {
+        CHECK(acl_of(level).users == std::vector<uid_t>{1001, 1002});
+        CHECK((mode_of(level) & 07) == 0);
+    }
+    CHECK(passage.check(guests(1, {1001, 1002})).empty());
+    CHECK(mode_of(rundir.inner + "/flux-dat-adopted") == 0600);
+
+    // Opened again, the modes are no longer the first ones; the file knows them.
+    auto again = rundir.passage();
+    REQUIRE(again.apply(guests(2, {1002})));
+    CHECK(acl_of(rundir.outer).users == std::vector<uid_t>{1002});
+    CHECK(again.check(guests(2, {1002})).empty());
+    CHECK(again.check(guests(3, {1002})).size() == 1);
+    CHECK(again.check(guests(2, {1003})).size() == 2);
+    auto stale = again.apply(guests(1, {1001}));
+    REQUIRE_FALSE(stale);
+    CHECK(stale.error().errnum == ESTALE);
+
+    GuestList open = guests(3, {1002});
+    open.open = true;
+    REQUIRE(again.apply(open));
+    CHECK(mode_of(rundir.inner) == 0711);
+    CHECK(mode_of(rundir.outer) == 0711);
+    CHECK(again.check(open).empty());
+
+    REQUIRE(again.restore());
+    CHECK(mode_of(rundir.outer) == 0750);
+    CHECK(mode_of(rundir.inner) == 0700);
+    CHECK(acl_of(rundir.outer).users.empty());
+    CHECK(entries(rundir.inner) == std::vector<std::string>{"local-0"});
+    REQUIRE(again.restore()); // so already
+}
+
+TEST_CASE("levels that are searchable stay as they are")
+{
+    Rundir rundir;
+    ::chmod(rundir.outer.c_str(), 0755);
+    auto passage = rundir.passage();
+    REQUIRE(passage.apply(guests(1, {1001})));
+    CHECK(mode_of(rundir.outer) == 0755);
+    CHECK(acl_of(rundir.outer).users.empty());
+    REQUIRE(passage.restore());
+    CHECK(mode_of(rundir.outer) == 0755);
+    // The socket's own directory is the gate: it is shut to all but the guests.
+    ::chmod(rundir.inner.c_str(), 0755);
+    auto wide = rundir.passage();
+    REQUIRE(wide.apply(guests(1, {1001})));
+    CHECK((mode_of(rundir.inner) & 07) == 0);
+    REQUIRE(wide.restore());
+    CHECK(mode_of(rundir.inner) == 0755);
+}
+
+TEST_CASE("a way that cannot be opened is refused, and left as it was")
+{
+    Rundir rundir;
+    CHECK_THAT(message(Passage::open(rundir.inner + "/no")),
+               Contains("cannot find the socket"));
+    CHECK_THAT(message(Passage::open(rundir.inner)), Contains("is not a socket"));
+
+    auto passage = rundir.passage();
+    CHECK_THAT(message(passage.apply({1, false, {0}, {}})), Contains("root"));
+    {
+        Fd outer(::open(rundir.outer.c_str(), O_RDONLY | O_DIRECTORY));
+        REQUIRE(set_search_for(outer.get(), rundir.outer, {77}, {}));
+        CHECK_THAT(message(rundir.passage().apply(guests(1, {1001}))),
+                   Contains("has an ACL of its own"));
+        CHECK(entries(rundir.inner) == std::vector<std::string>{"local-0"});
+        REQUIRE(set_mode_only(outer.get(), rundir.outer, 0750));
+    }
+    // An obstacle after the first level was changed.
+    std::filesystem::create_directory(rundir.inner + "/flux-dat-adopted.new");
+    CHECK_FALSE(passage.apply(guests(1, {1001})));
+    CHECK(acl_of(rundir.inner).users.empty());
+    std::filesystem::remove(rundir.inner + "/flux-dat-adopted.new");
+
+    ::chmod(rundir.socket.c_str(), 0700);
+    REQUIRE(passage.apply(guests(1, {1001})));
+    CHECK_THAT(passage.check(guests(1, {1001})).at(0),
+               Contains("guests cannot connect"));
+}
+
+TEST_CASE("what is kept is not believed when it is damaged or somebody else's")
+{
+    Rundir rundir;
+    auto passage = rundir.passage();
+    auto file = rundir.inner + "/flux-dat-adopted";
+    for (std::string text :
+         {"", "flux-dat-adopted 2\n", "flux-dat-adopted 1\ngeneration x\n",
+          "flux-dat-adopted 1\ngeneration 1\nend\n",
+          "flux-dat-adopted 1\ngeneration 1\nlevel 0700 relative\nend\n",
+          "flux-dat-adopted 1\ngeneration 1\nlevel 7 /tmp\n",
+          "flux-dat-adopted 1\ngeneration 1\nlevel 99 /tmp\nend\n",
+          "flux-dat-adopted 1\ngeneration 1\nlevel 0700 /tmp\nend\nmore\n"}) {
+        write_file(file, text, 0600);
+        CHECK_THAT(message(passage.apply(guests(2, {1001}))), Contains("is damaged"));
+        CHECK_THAT(message(passage.restore()), Contains("is damaged"));
+    }
+    write_file(file, "flux-dat-adopted 1\n", 0666);
+    ::chmod(file.c_str(), 0666);
+    CHECK_THAT(message(passage.restore()), Contains("only he can write"));
+    CHECK(mode_of(rundir.inner) == 0700);
+}
+
+TEST_CASE("a way that is somebody else's is refused")
+{
+    if (!is_root()) {
+        WARN("SKIPPED: needs root, to act as somebody else");
+        return;
+    }
+    Rundir rundir;
+    ::chmod(rundir.outer.c_str(), 0755);
+    ::chmod(rundir.inner.c_str(), 0755);
+    auto as_owner = [&] {
+        return as_user(owner_uid, owner_uid, [&] { return rundir.refused(); });
+    };
+    CHECK_THAT(as_owner(), Contains("is in a directory of user 0"));
+    REQUIRE(::chown(rundir.inner.c_str(), owner_uid, owner_uid) == 0);
+    CHECK(as_owner() == "no error");
+    ::chmod(rundir.outer.c_str(), 0777);
+    CHECK_THAT(as_owner(), Contains("can be written by others"));
+    ::chmod(rundir.outer.c_str(), 0710);
+    REQUIRE(::chown(rundir.outer.c_str(), 0, owner_uid) == 0);
+    CHECK_THAT(as_owner(), Contains("is not searchable by others"));
+    REQUIRE(::chown(rundir.outer.c_str(), stranger_uid, owner_uid) == 0);
+    CHECK_THAT(as_owner(), Contains(fmt::format("belongs to user {}", stranger_uid)));
+}
