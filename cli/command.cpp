@@ -192,6 +192,18 @@ Result<gid_t> find_group(const std::string& name, const std::string& option)
     return *gid;
 }
 
+Result<std::vector<uid_t>> find_users(const std::vector<std::string>& lists,
+                                      const std::string& option)
+{
+    return find_all(lists, option, find_user);
+}
+
+Result<std::vector<gid_t>> find_groups(const std::vector<std::string>& lists,
+                                       const std::string& option)
+{
+    return find_all(lists, option, find_group);
+}
+
 std::string user_name(uid_t uid)
 {
     auto name = std::to_string(uid);

@@ -75,6 +75,28 @@ int finish(const Common& common, int status);
 // for root; `option` is what asked, for the message.
 Result<uid_t> find_user(const std::string& name, const std::string& option);
 Result<gid_t> find_group(const std::string& name, const std::string& option);
+// All that lists as "alice,bob" name, in any number of them.
+template <class Id>
+Result<std::vector<Id>>
+find_all(const std::vector<std::string>& lists, const std::string& option,
+         Result<Id> (*find)(const std::string& name, const std::string& option))
+{
+    auto names = split_lists(lists, option);
+    if (!names)
+        return std::unexpected(names.error());
+    std::vector<Id> ids;
+    for (auto& name : *names) {
+        auto id = find(name, option);
+        if (!id)
+            return std::unexpected(id.error());
+        ids.push_back(*id);
+    }
+    return ids;
+}
+Result<std::vector<uid_t>> find_users(const std::vector<std::string>& lists,
+                                      const std::string& option);
+Result<std::vector<gid_t>> find_groups(const std::vector<std::string>& lists,
+                                       const std::string& option);
 std::string user_name(uid_t uid);  // the number where there is no name
 std::string group_name(gid_t gid); // likewise
 
@@ -83,6 +105,7 @@ void add_start(CLI::App& app, Chosen& chosen);
 void add_status(CLI::App& app, Chosen& chosen);
 void add_grant(CLI::App& app, Chosen& chosen);
 void add_revoke(CLI::App& app, Chosen& chosen);
+void add_adopt(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 void add_run(CLI::App& app, Chosen& chosen);

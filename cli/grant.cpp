@@ -98,41 +98,27 @@ struct Grant {
     {
         dat::Change change;
         auto& list = grants() ? change.grant : change.revoke;
-        auto names = split_lists(users, "USER");
-        if (!names)
-            return std::unexpected(names.error());
+        auto names = users;
         if (file) {
             auto more = names_in_file(*file);
             if (!more)
                 return std::unexpected(more.error());
-            names->insert(names->end(), more->begin(), more->end());
+            names.insert(names.end(), more->begin(), more->end());
         }
-        auto* user_of = grants() ? find_user : find_former_user;
-        for (auto& name : *names) {
-            auto uid = user_of(name, "USER");
-            if (!uid)
-                return std::unexpected(uid.error());
-            list.users.push_back(*uid);
-        }
-        names = split_lists(groups, "--group");
-        if (!names)
-            return std::unexpected(names.error());
-        auto* group_of = grants() ? find_group : find_former_group;
-        for (auto& name : *names) {
-            auto gid = group_of(name, "--group");
-            if (!gid)
-                return std::unexpected(gid.error());
-            list.groups.push_back(*gid);
-        }
-        names = split_lists(managers, "--manager");
-        if (!names)
-            return std::unexpected(names.error());
-        for (auto& name : *names) {
-            auto uid = user_of(name, "--manager");
-            if (!uid)
-                return std::unexpected(uid.error());
-            list.managers.push_back(*uid);
-        }
+        auto uids = grants() ? find_users(names, "USER")
+                             : find_all(names, "USER", find_former_user);
+        if (!uids)
+            return std::unexpected(uids.error());
+        auto gids = grants() ? find_groups(groups, "--group")
+                             : find_all(groups, "--group", find_former_group);
+        if (!gids)
+            return std::unexpected(gids.error());
+        auto manager_uids = grants()
+                                ? find_users(managers, "--manager")
+                                : find_all(managers, "--manager", find_former_user);
+        if (!manager_uids)
+            return std::unexpected(manager_uids.error());
+        list = {std::move(*uids), std::move(*gids), std::move(*manager_uids)};
         if (open || close)
             change.open = open;
         change.keep_jobs = keep_jobs;

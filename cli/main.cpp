@@ -53,17 +53,22 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
         return dat::launch(std::string(words[1]), {words.begin() + 2, words.end()});
     }
     if (words[0] == "supervise") {
-        bool worker = words.size() == 3 && words[1] == "--worker";
-        if (!worker && words.size() != 2)
+        if (words.size() == 3 && words[1] == "--worker")
+            return dat::supervise_worker(std::string(words[2]));
+        if (words.size() == 3 && words[1] == "--detach")
+            return dat::supervise_detached(program_path(), std::string(words[2]));
+        if (words.size() != 2)
             return misused("supervise");
-        return worker ? dat::supervise_worker(std::string(words[2]))
-                      : dat::supervise(program_path(), std::string(words[1]));
+        return dat::supervise(program_path(), std::string(words[1]));
     }
-    if (words[0] == "door") {
-        if (words.size() != 4 || (words[1] != "check" && words[1] != "apply"))
-            return misused("door");
-        auto act = words[1] == "check" ? dat::check_door : dat::apply_door;
-        return act(std::string(words[2]), std::string(words[3]));
+    if (words[0] == "door" || words[0] == "passage") {
+        auto entrance =
+            words[0] == "door" ? dat::Entrance::door : dat::Entrance::passage;
+        std::optional<int> status;
+        if (words.size() == 4)
+            status = dat::at_entrance(entrance, std::string(words[1]),
+                                      std::string(words[2]), std::string(words[3]));
+        return status ? *status : misused(words[0]);
     }
     return {};
 }
@@ -105,6 +110,7 @@ int run_command(int argc, char** argv)
     cli::add_grant(app, chosen);
     cli::add_revoke(app, chosen);
     cli::add_stop(app, chosen);
+    cli::add_adopt(app, chosen);
     cli::add_config(app, chosen);
     cli::add_run(app, chosen);
     cli::add_sandbox(app, chosen);

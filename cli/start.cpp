@@ -106,27 +106,13 @@ struct Start {
 
     Result<perms::GuestList> guest_list() const
     {
-        std::vector<uid_t> uids;
-        std::vector<gid_t> gids;
-        auto names = split_lists(users, "--user");
-        if (!names)
-            return std::unexpected(names.error());
-        for (auto& user : *names) {
-            auto uid = find_user(user, "--user");
-            if (!uid)
-                return std::unexpected(uid.error());
-            uids.push_back(*uid);
-        }
-        names = split_lists(groups, "--group");
-        if (!names)
-            return std::unexpected(names.error());
-        for (auto& group : *names) {
-            auto gid = find_group(group, "--group");
-            if (!gid)
-                return std::unexpected(gid.error());
-            gids.push_back(*gid);
-        }
-        auto list = perms::make_guest_list(1, open, uids, gids, geteuid());
+        auto uids = find_users(users, "--user");
+        if (!uids)
+            return std::unexpected(uids.error());
+        auto gids = find_groups(groups, "--group");
+        if (!gids)
+            return std::unexpected(gids.error());
+        auto list = perms::make_guest_list(1, open, *uids, *gids, geteuid());
         if (!list)
             return fail(Exit::usage, "{}", list.error().message);
         return list;
@@ -184,15 +170,10 @@ struct Start {
         if (!guests)
             return std::unexpected(guests.error());
         options.guests = std::move(*guests);
-        auto names = split_lists(managers, "--manager");
-        if (!names)
-            return std::unexpected(names.error());
-        for (auto& manager : *names) {
-            auto uid = find_user(manager, "--manager");
-            if (!uid)
-                return std::unexpected(uid.error());
-            options.managers.push_back(*uid);
-        }
+        auto manager_uids = find_users(managers, "--manager");
+        if (!manager_uids)
+            return std::unexpected(manager_uids.error());
+        options.managers = std::move(*manager_uids);
         if (urgency) {
             auto value = parse_urgency(*urgency);
             if (!value)

@@ -108,6 +108,12 @@ std::vector<Id> drop(std::map<Id, Desired::Since>& list, const std::vector<Id>& 
     return dropped;
 }
 
+bool removes_record(const flux::Event& event)
+{
+    return event.name == "memo" && event.context.is_object()
+           && event.context.contains("dat") && event.context["dat"].is_null();
+}
+
 template <class Id>
 void keep(std::map<Id, double>& kept, const std::vector<Id>& granted,
           const std::vector<Id>& named, const std::vector<Id>& revoked, bool keep_jobs,
@@ -308,7 +314,12 @@ Folded fold(const std::vector<flux::Event>& events, uid_t owner,
         folded.desired =
             Desired(*first, owner, events.empty() ? 0 : events.front().timestamp);
     for (auto& event : events) {
-        if (auto record = record_in(event)) {
+        if (removes_record(event)) {
+            begun = first.has_value();
+            folded.desired =
+                begun ? Desired(*first, owner, event.timestamp) : Desired();
+            folded.record.reset();
+        } else if (auto record = record_in(event)) {
             if (!begun)
                 folded.desired = Desired(*record, owner, event.timestamp);
             begun = true;
@@ -332,17 +343,19 @@ Json history(const std::vector<flux::Event>& events, uid_t owner)
                            {"revoked", to_json(effect.revoked)},
                            {"open", effect.open ? Json(*effect.open) : Json(nullptr)}});
     };
-    for (auto& event : events)
-        if (auto first = record_in(event)) {
-            Desired::Effect begin;
-            begin.granted = {first->guests.users, first->guests.groups,
-                             first->managers};
-            if (first->guests.open)
-                begin.open = true;
-            add(event.timestamp, owner, begin);
-            break;
-        }
-    fold(events, owner, std::nullopt,
+    auto begins = std::find_if(events.rbegin(), events.rend(), removes_record).base();
+    auto first_event = std::find_if(begins, events.end(), [](const auto& event) {
+        return record_in(event).has_value();
+    });
+    if (first_event != events.end()) {
+        auto first = *record_in(*first_event);
+        Desired::Effect begin;
+        begin.granted = {first.guests.users, first.guests.groups, first.managers};
+        if (first.guests.open)
+            begin.open = true;
+        add(first_event->timestamp, owner, begin);
+    }
+    fold({begins, events.end()}, owner, std::nullopt,
          [&](const Change& change, double when, const Result<Desired::Effect>& effect) {
              if (effect && !effect->none())
                  add(when, change.by, *effect);

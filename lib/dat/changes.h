@@ -130,7 +130,9 @@ private:
 Json to_json(const Desired& desired);
 
 // What a DAT's whole eventlog amounts to: the list, and the last record. The list
-// begins with the log's first record, or with `first` where that is known otherwise.
+// begins with the log's first record, or with `first` where that is known otherwise;
+// and anew after the record was removed (an adopted instance that was given up,
+// adopt.h).
 struct Folded {
     Desired desired;
     std::optional<Record> record;

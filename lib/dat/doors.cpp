@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/doors.h"
 
-#include "lib/dat/ranks.h"
 #include "lib/dat/record.h"
 #include "lib/flux/text.h"
 
@@ -23,7 +22,7 @@ constexpr double answer_time_max = 20;
 // What keeps one rank's door.
 struct Doors::Keeper {
     Rank rank;
-    std::string door;        // its path, once it is known
+    std::string path;        // of its door or socket, once it is known
     std::uint64_t tried = 0; // the generation of the last attempt that ended
     bool at_work = false;    // its coroutine runs
     flux::Interrupt pause;   // raised: do not wait any longer
@@ -38,6 +37,7 @@ struct Doors::State {
 
     flux::Loop& loop;
     flux::Connection& dat;
+    Entrance entrance;
     std::function<void()> changed;
     std::vector<Keeper> keepers;
     std::uint64_t wanted = 0;
@@ -69,9 +69,10 @@ struct Doors::State {
 };
 
 Doors::Doors(flux::Loop& loop, flux::Connection& dat, flux::Hostlist hosts,
-             std::uint64_t applied, std::function<void()> changed)
+             Entrance entrance, std::uint64_t applied, std::function<void()> changed)
     : state_(std::make_shared<State>(State{loop,
                                            dat,
+                                           entrance,
                                            std::move(changed),
                                            std::vector<Keeper>(hosts.size()),
                                            applied,
@@ -123,16 +124,18 @@ flux::Task<void> Doors::keep(std::shared_ptr<State> state, std::size_t index)
         auto list = state->list;
         keeper.pause.clear();
         keeper.gone.clear();
-        if (keeper.door.empty()) {
-            auto door = co_await find_door(state->dat, number, &keeper.gone);
-            if (door)
-                keeper.door = std::move(*door);
+        if (keeper.path.empty()) {
+            auto path = co_await find_entrance(state->dat, number, state->entrance,
+                                               &keeper.gone);
+            if (path)
+                keeper.path = std::move(*path);
             else
-                keeper.rank.reason = door.error().message;
+                keeper.rank.reason = path.error().message;
         }
-        if (!keeper.door.empty()) {
-            auto ran = co_await run_at_door(state->dat, number, "apply", keeper.door,
-                                            std::move(list), &keeper.gone);
+        if (!keeper.path.empty()) {
+            auto ran =
+                co_await run_at_entrance(state->dat, number, state->entrance, "apply",
+                                         keeper.path, std::move(list), &keeper.gone);
             keeper.rank.reason = ran.good ? "" : ran.lines.front();
             keeper.rank.warnings =
                 ran.good ? std::move(ran.lines) : std::vector<std::string>{};

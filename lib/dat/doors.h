@@ -7,6 +7,7 @@
 // comes or the rank comes back.
 #pragma once
 
+#include "lib/dat/ranks.h"
 #include "lib/flux/hostlist.h"
 #include "lib/flux/idset.h"
 #include "lib/flux/loop.h"
@@ -24,11 +25,12 @@ namespace fluxdat::dat {
 class Doors
 {
 public:
-    // `hosts`: names of the ranks' nodes, in their order. Every rank counts as having
-    // the list of generation `applied`; 0: none is known. `changed` is called when
-    // applied() has become another. The connection must outlive stop().
+    // `hosts`: names of the ranks' nodes, in their order. `entrance`: what all ranks
+    // have, a door or, where the instance was adopted, a passage. Every rank counts as
+    // having the list of generation `applied`; 0: none is known. `changed` is called
+    // when applied() has become another. The connection must outlive stop().
     Doors(flux::Loop& loop, flux::Connection& dat, flux::Hostlist hosts,
-          std::uint64_t applied, std::function<void()> changed);
+          Entrance entrance, std::uint64_t applied, std::function<void()> changed);
     ~Doors();
     Doors(const Doors&) = delete;
     Doors& operator=(const Doors&) = delete;

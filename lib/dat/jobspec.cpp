@@ -128,11 +128,35 @@ Json to_json(const DatFile& file)
     Json json = to_json(file.record);
     if (file.door_dir)
         json["door-dir"] = *file.door_dir;
+    if (file.adopted)
+        json["adopted"] = true;
     return json;
 }
 
+namespace {
+
+Result<DatFile> parse_dat_file(const std::string& text, const std::string& name)
+{
+    auto json = flux::parse_json(text);
+    if (!json)
+        return fail("{}: {}", name, json.error().message);
+    auto record = record_from_json(*json);
+    if (!record)
+        return fail("{}: {}", name, record.error().message);
+    DatFile file;
+    file.record = std::move(*record);
+    if (auto dir = json->find("door-dir"); dir != json->end() && dir->is_string())
+        file.door_dir = dir->get<std::string>();
+    file.adopted = json->value("adopted", false);
+    return file;
+}
+
+} // namespace
+
 Result<DatFile> read_dat_file(const std::string& path)
 {
+    if (path.starts_with('{'))
+        return parse_dat_file(path, "the DAT");
     std::ifstream stream(path, std::ios::binary);
     if (!stream)
         return fail_errno(errno, fmt::format("cannot read {}", path));
@@ -142,17 +166,7 @@ Result<DatFile> read_dat_file(const std::string& path)
         text.push_back(c);
     if (text.size() > dat_file_size_max)
         return fail("{} is larger than {} bytes", path, dat_file_size_max);
-    auto json = flux::parse_json(text);
-    if (!json)
-        return fail("{}: {}", path, json.error().message);
-    auto record = record_from_json(*json);
-    if (!record)
-        return fail("{}: {}", path, record.error().message);
-    DatFile file;
-    file.record = std::move(*record);
-    if (auto dir = json->find("door-dir"); dir != json->end() && dir->is_string())
-        file.door_dir = dir->get<std::string>();
-    return file;
+    return parse_dat_file(text, path);
 }
 
 Result<Json> dat_jobspec(const Submission& submission, const DatFile& file,

@@ -38,8 +38,11 @@ constexpr const char* dat_file_name = "dat.json";
 struct DatFile {
     Record record;
     std::optional<std::string> door_dir; // --door-dir, or the site's dat.door-dir
+    // The instance was started by hand: no launcher of ours has made a door (adopt.h).
+    bool adopted = false;
 };
 Json to_json(const DatFile& file);
+// `path` may also be what would be in the file, where there can be none.
 Result<DatFile> read_dat_file(const std::string& path);
 
 // What stands for the door's path in the brokers' command line, until the launcher of

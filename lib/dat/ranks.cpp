@@ -5,12 +5,12 @@
 #include "lib/flux/text.h"
 #include "lib/imp/user.h"
 #include "lib/perms/door.h"
+#include "lib/perms/passage.h"
 #include "lib/program.h"
 #include "lib/say.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <sys/wait.h>
 
 namespace fluxdat::dat {
@@ -18,24 +18,29 @@ namespace fluxdat::dat {
 namespace {
 
 flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
-                            std::string host, std::string guests)
+                            std::string host, Entrance entrance, std::string guests)
 {
     Rank rank;
     rank.rank = number;
     rank.host = std::move(host);
-    auto door = co_await find_door(dat, number);
-    if (!door) {
-        rank.up = door.error().errnum == ENOTSOCK;
-        rank.wrong.push_back(door.error().message);
+    auto path = co_await find_entrance(dat, number, entrance);
+    if (!path) {
+        rank.up = path.error().errnum == ENOTSOCK;
+        rank.wrong.push_back(path.error().message);
         co_return rank;
     }
     rank.up = true;
-    rank.door = std::move(*door);
-    auto checked =
-        co_await run_at_door(dat, number, "check", rank.door, std::move(guests));
+    rank.door = *path;
+    auto checked = co_await run_at_entrance(dat, number, entrance, "check",
+                                            std::move(*path), std::move(guests));
     if (!checked.good)
         rank.wrong = std::move(checked.lines);
     co_return rank;
+}
+
+const char* command_of(Entrance entrance)
+{
+    return entrance == Entrance::door ? "door" : "passage";
 }
 
 } // namespace
@@ -87,8 +92,9 @@ void RanksUp::apply(const Json& answer)
     }
 }
 
-flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank,
-                                          flux::Interrupt* interrupt)
+flux::Task<Result<std::string>> find_entrance(flux::Connection& dat, std::uint32_t rank,
+                                              Entrance entrance,
+                                              flux::Interrupt* interrupt)
 {
     Json payload{{"name", "local-uri"}};
     auto answer = co_await dat.rpc("attr.get", std::move(payload), rank, interrupt);
@@ -97,6 +103,8 @@ flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t r
             Error{fmt::format("its broker does not answer: {}", answer.error().message),
                   answer.error().errnum});
     auto uri = flux::parse_uri(flux::text_at(*answer, "value"));
+    if (uri && entrance == Entrance::passage)
+        co_return uri->path;
     auto socket_in_door = fmt::format("/{}", perms::socket_file_name);
     if (!uri || !uri->path.ends_with(socket_in_door))
         co_return std::unexpected(
@@ -106,37 +114,38 @@ flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t r
     co_return uri->path.substr(0, uri->path.size() - socket_in_door.size());
 }
 
-flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
-                               std::string what, std::string door, std::string guests,
-                               flux::Interrupt* interrupt)
+flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank,
+                                       Entrance entrance, std::string what,
+                                       std::string path, std::string guests,
+                                       flux::Interrupt* interrupt)
 {
-    AtDoor result;
+    AtEntrance result;
+    auto called = fmt::format("flux-dat {} {}", command_of(entrance), what);
     flux::Command command;
-    command.cmdline = {program_path(), "door", what, std::move(door),
+    command.cmdline = {program_path(), command_of(entrance), what, std::move(path),
                        std::move(guests)};
     auto ran =
         co_await flux::run_command(dat, rank, std::move(command), "rexec", interrupt);
     if (ran.error) {
-        result.lines.push_back(
-            fmt::format("flux-dat door {}: {}", what, ran.error->message));
+        result.lines.push_back(fmt::format("{}: {}", called, ran.error->message));
         co_return result;
     }
     result.good = ran.wait_status == 0;
     for (auto line : flux::lines_of(ran.out.empty() ? ran.err : ran.out))
         result.lines.emplace_back(line);
     if (!result.good && result.lines.empty())
-        result.lines.push_back(fmt::format("flux-dat door {}: ended with status {}",
-                                           what, ran.wait_status));
+        result.lines.push_back(
+            fmt::format("{}: ended with status {}", called, ran.wait_status));
     co_return result;
 }
 
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          perms::GuestList guests)
+                                          Entrance entrance, perms::GuestList guests)
 {
     auto text = flux::dump_json(to_json(guests));
     std::vector<flux::Task<Rank>> checks;
     for (std::uint32_t rank = 0; rank < hosts.size(); rank++)
-        checks.push_back(check_rank(dat, rank, hosts[rank], text));
+        checks.push_back(check_rank(dat, rank, hosts[rank], entrance, text));
     co_return co_await flux::when_all(std::move(checks));
 }
 
@@ -144,31 +153,6 @@ namespace {
 
 // A directory server may take its time for each.
 constexpr std::size_t accounts_looked_up_max = 256;
-
-// Opens the door and reads the list, and prints what `act` has to say. `act` sets the
-// exit status, which is 1 where it does not even come to that.
-using Act = std::function<std::vector<std::string>(
-    perms::Door& door, const perms::GuestList& guests, int& status)>;
-int at_door(const std::string& path, const std::string& guests, const Act& act)
-{
-    auto wrong = [](const std::string& line) {
-        say(stdout, "{}\n", line);
-        return 1;
-    };
-    auto json = flux::parse_json(guests);
-    if (!json)
-        return wrong("the guest list is " + json.error().message);
-    auto list = guests_from_json(*json);
-    if (!list)
-        return wrong(list.error().message);
-    auto door = perms::Door::open(path);
-    if (!door)
-        return wrong(door.error().message);
-    int status = 0;
-    for (auto& line : act(*door, *list, status))
-        say(stdout, "{}\n", line);
-    return status;
-}
 
 // Those on the list who were not on it before, and have no account here: their jobs
 // will not run on this node.
@@ -189,28 +173,70 @@ std::vector<std::string> strangers(const perms::GuestList& before,
     return lines;
 }
 
-} // namespace
-
-int check_door(const std::string& path, const std::string& guests)
+int print(const std::vector<std::string>& lines, int status)
 {
-    return at_door(path, guests,
-                   [](perms::Door& door, const perms::GuestList& list, int& status) {
-                       auto lines = door.check(list);
-                       status = lines.empty() ? 0 : 1;
-                       return lines;
-                   });
+    for (auto& line : lines)
+        say(stdout, "{}\n", line);
+    return status;
 }
 
-int apply_door(const std::string& path, const std::string& guests)
+int print(const Error& error)
 {
-    return at_door(path, guests,
-                   [](perms::Door& door, const perms::GuestList& list, int& status) {
-                       auto before = door.guests().value_or(perms::GuestList{});
-                       auto applied = door.apply(list);
-                       status = applied ? 0 : 1;
-                       return applied ? strangers(before, list)
-                                      : std::vector{applied.error().message};
-                   });
+    return print({error.message}, 1);
+}
+
+int print_wrong(const std::vector<std::string>& wrong)
+{
+    return print(wrong, wrong.empty() ? 0 : 1);
+}
+
+std::optional<int> at_door(const std::string& what, const std::string& path,
+                           const perms::GuestList& guests)
+{
+    auto door = perms::Door::open(path);
+    if (!door)
+        return print(door.error());
+    if (what == "check")
+        return print_wrong(door->check(guests));
+    if (what != "apply")
+        return {};
+    auto before = door->guests().value_or(perms::GuestList{});
+    auto applied = door->apply(guests);
+    return applied ? print(strangers(before, guests), 0) : print(applied.error());
+}
+
+std::optional<int> at_passage(const std::string& what, const std::string& socket,
+                              const perms::GuestList& guests)
+{
+    auto passage = perms::Passage::open(socket);
+    if (!passage)
+        return print(passage.error());
+    if (what == "check")
+        return print_wrong(passage->check(guests));
+    if (what == "restore") {
+        auto restored = passage->restore();
+        return restored ? 0 : print(restored.error());
+    }
+    if (what != "apply")
+        return {};
+    auto applied = passage->apply(guests);
+    // Whom it let in before is not kept anywhere: all are looked up again.
+    return applied ? print(strangers({}, guests), 0) : print(applied.error());
+}
+
+} // namespace
+
+std::optional<int> at_entrance(Entrance entrance, const std::string& what,
+                               const std::string& path, const std::string& guests)
+{
+    auto json = flux::parse_json(guests);
+    if (!json)
+        return print({"the guest list is " + json.error().message, 0});
+    auto list = guests_from_json(*json);
+    if (!list)
+        return print(list.error());
+    return entrance == Entrance::door ? at_door(what, path, *list)
+                                      : at_passage(what, path, *list);
 }
 
 } // namespace fluxdat::dat

@@ -9,6 +9,7 @@
 #include "lib/perms/guestlist.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,33 +45,46 @@ private:
     bool current_ = false;
 };
 
-// The path of a rank's door, as its broker's attribute local-uri has it. Errors: the
-// broker does not answer; its socket is behind no door.
-flux::Task<Result<std::string>> find_door(flux::Connection& dat, std::uint32_t rank,
-                                          flux::Interrupt* interrupt = nullptr);
+// Through what guests reach a rank's broker.
+enum class Entrance {
+    door,    // made by its launcher (lib/perms/door.h)
+    passage, // the way to its socket, opened by adopt.h (lib/perms/passage.h)
+};
 
-// Runs `flux-dat door WHAT PATH LIST` on that rank, LIST being the guest list as JSON.
-// The lines are what it printed, or why it could not run.
-struct AtDoor {
+// The path of it, as the broker's attribute local-uri has it: of the door, or for a
+// passage of the socket. Errors: the broker does not answer; its socket is behind no
+// door (ENOTSOCK).
+flux::Task<Result<std::string>> find_entrance(flux::Connection& dat, std::uint32_t rank,
+                                              Entrance entrance,
+                                              flux::Interrupt* interrupt = nullptr);
+
+// Runs `flux-dat door WHAT PATH LIST` on that rank (or `flux-dat passage`), LIST being
+// the guest list as JSON. The lines are what it printed, or why it could not run.
+struct AtEntrance {
     bool good = false; // it ended with status 0
     std::vector<std::string> lines;
 };
-flux::Task<AtDoor> run_at_door(flux::Connection& dat, std::uint32_t rank,
-                               std::string what, std::string door, std::string guests,
-                               flux::Interrupt* interrupt = nullptr);
+flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank,
+                                       Entrance entrance, std::string what,
+                                       std::string path, std::string guests,
+                                       flux::Interrupt* interrupt = nullptr);
 
 // Asks every broker for its socket, and has each node's door checked there, by the
 // hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are
 // the names of the ranks' nodes, in their order.
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          perms::GuestList guests);
+                                          Entrance entrance, perms::GuestList guests);
 
-// `flux-dat door check PATH LIST`: prints what is wrong with the door, a line each.
-// LIST is the guest list as JSON. Exit status 0 when nothing is, else 1.
-int check_door(const std::string& path, const std::string& guests);
-
-// `flux-dat door apply PATH LIST`: puts that list in force, and prints why it could
-// not.
-int apply_door(const std::string& path, const std::string& guests);
+// `flux-dat door WHAT PATH LIST` and `flux-dat passage WHAT SOCKET LIST`. WHAT is
+//
+//     check    prints what is wrong, a line each; exit status 0 when nothing is
+//     apply    puts that list in force, and prints why it could not, with exit status
+//     1;
+//              or, with 0, who on the list has no account on this node
+//     restore  passage only: everything as it was before it was opened
+//
+// Nothing for any other WHAT.
+std::optional<int> at_entrance(Entrance entrance, const std::string& what,
+                               const std::string& path, const std::string& guests);
 
 } // namespace fluxdat::dat

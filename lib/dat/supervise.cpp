@@ -12,6 +12,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +118,16 @@ int supervise(const std::string& program, const std::string& dat_file)
 {
     Outer(program, dat_file).run();
     return 0;
+}
+
+int supervise_detached(const std::string& program, const std::string& dat_file)
+{
+    // Out of the session and the pipes of whoever waits for this process.
+    if (daemon(0, 0) < 0) {
+        say(stderr, "flux-dat supervise: cannot detach: {}\n", std::strerror(errno));
+        return 1;
+    }
+    return supervise(program, dat_file);
 }
 
 } // namespace fluxdat::dat

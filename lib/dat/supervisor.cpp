@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/supervisor.h"
 
+#include "lib/dat/adopt.h"
 #include "lib/dat/audit.h"
 #include "lib/dat/changes.h"
 #include "lib/dat/doors.h"
@@ -46,7 +47,8 @@ class Supervisor
 {
 public:
     Supervisor(flux::Loop& loop, DatFile file)
-        : loop_(loop), first_(std::move(file.record)), record_(first_)
+        : loop_(loop), adopted_(file.adopted), first_(std::move(file.record)),
+          record_(first_)
     {
     }
 
@@ -57,7 +59,8 @@ public:
         if (!connected)
             co_return connected;
         double delay = reconnect_delay_min;
-        auto started = co_await start_queues();
+        // Whoever started an adopted instance has its queues as they are to be.
+        auto started = adopted_ ? Result<>{} : co_await start_queues();
         if (!started)
             co_return started;
         undrainer_ = std::make_unique<Undrainer>(
@@ -273,14 +276,17 @@ private:
         // one did is seen by doing it again.
         bool first = record_.state == State::submitted;
         if (!doors_)
-            doors_ = std::make_unique<Doors>(
-                loop_, *dat_, hosts(), first ? first_.guests.generation : 0, [this] {
-                    if (announced_ && parent_)
-                        loop_.spawn(update_record());
-                });
+            doors_ =
+                std::make_unique<Doors>(loop_, *dat_, hosts(), entrance(),
+                                        first ? first_.guests.generation : 0, [this] {
+                                            if (announced_ && parent_)
+                                                loop_.spawn(update_record());
+                                        });
         put_in_force();
         co_return Result<>{};
     }
+
+    Entrance entrance() const { return adopted_ ? Entrance::passage : Entrance::door; }
 
     void put_in_force()
     {
@@ -296,7 +302,7 @@ private:
         record_.managers = desired_.managers();
         record_.applied = doors_->applied();
         auto json = to_json(record_);
-        if (json == posted_record_)
+        if (json == posted_record_ || undone_)
             co_return Result<>{};
         posted_record_ = std::move(json);
         auto posted = co_await dat::post_record(*parent_, id_, record_);
@@ -372,6 +378,14 @@ private:
                     "the details of this DAT are for its owner and "
                     "managers");
             loop_.spawn(answer_status(request));
+        } else if (method == "undo") {
+            if (!owner)
+                return parent_->respond_error(request, EPERM,
+                                              "only its owner may undo the adoption");
+            if (!adopted_)
+                return parent_->respond_error(
+                    request, EINVAL, "this DAT was not adopted; flux-dat stop ends it");
+            loop_.spawn(undo(request));
         } else if (method == "admission") {
             answer_admission(request);
         } else if (method == "history") {
@@ -564,13 +578,15 @@ private:
         command.cmdline = {path, "version"};
         auto ran = co_await flux::run_command(*dat_, 0, std::move(command));
         imp_ = {{"path", path},
-                {"asks_guest_list", ran.ok() && ran.out.starts_with("flux-dat-imp ")}};
+                // An adopted broker does not tell its IMP where there is a list.
+                {"asks_guest_list",
+                 !adopted_ && ran.ok() && ran.out.starts_with("flux-dat-imp ")}};
         co_return imp_;
     }
 
     flux::Task<void> answer_status(flux::Message request)
     {
-        auto ranks = co_await check_ranks(*dat_, hosts(), record_.guests);
+        auto ranks = co_await check_ranks(*dat_, hosts(), entrance(), record_.guests);
         Json active{{"states", {"pending", "running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
         auto imp = co_await describe_imp();
@@ -617,7 +633,33 @@ private:
             log_error(drained.error());
         if (!drained)
             co_await cancel_jobs();
+        // The end of the supervisor is the end of a DAT whose initial program it is.
+        if (adopted_ && parent_) {
+            auto ended = co_await flux::raise(*parent_, id_, "cancel",
+                                              flux::severity_fatal, "flux-dat stop");
+            if (!ended)
+                log_error({"cannot end the DAT's job: " + ended.error().message});
+        }
         end_.raise({"stopped"});
+    }
+
+    // The adopted instance goes on without a guest list, as it was before.
+    flux::Task<void> undo(flux::Message request)
+    {
+        doors_->stop();
+        auto failed = co_await restore_all_ranks(*dat_, hosts(), desired_.guests());
+        if (!parent_)
+            co_return;
+        undone_ = true;
+        Json memo{{"dat", nullptr}, {change_key, nullptr}};
+        auto posted = co_await flux::memo(*parent_, id_, std::move(memo));
+        if (!posted)
+            log_error({"cannot remove the DAT's record: " + posted.error().message});
+        audit(fmt::format("the job {} is no longer adopted: user {} has undone it",
+                          flux::format_jobid_ascii(id_), request.userid));
+        Json answer{{"failed", failed}};
+        respond(request, answer);
+        end_.raise({"the adoption is undone"});
     }
 
     // The earliest end that any `stop` asked for counts.
@@ -657,6 +699,8 @@ private:
     }
 
     flux::Loop& loop_;
+    const bool adopted_; // started by hand: doors are passages
+    bool undone_ = false;
     const Record first_; // as the DAT was submitted
     Record record_;
     Json posted_record_; // as it was posted last; null: not known

@@ -18,6 +18,7 @@
 //                                  "open","ranks":[..]}               owner, managers
 //     .admission {}            -> {"name","owner","state","nodelist","expiration",
 //                                  "uri"}, or EPERM                   whoever is let in
+//     .undo {}                 -> {"failed"}, of a DAT that was adopted   owner
 //     .stop {"grace":SECONDS}  -> {}, and the DAT ends                owner
 //
 // CHANGE, the history and the guests are as changes.h has them; a manager may change
@@ -42,6 +43,11 @@ namespace fluxdat::dat {
 
 // The outer process. Gives the exit status of the initial program.
 int supervise(const std::string& program, const std::string& dat_file);
+
+// The same as a process that belongs to nobody, for a DAT that was adopted, whose
+// initial program is somebody else's. Returns when it has been started; FLUX_URI must
+// name the DAT's broker.
+int supervise_detached(const std::string& program, const std::string& dat_file);
 
 // The inner process: `flux-dat supervise --worker DAT-FILE`.
 int supervise_worker(const std::string& dat_file);

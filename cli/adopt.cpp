@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// flux-dat adopt: make a DAT of a Flux instance that was started by hand.
+#include "lib/dat/adopt.h"
+#include "cli/command.h"
+#include "lib/program.h"
+
+#include <unistd.h>
+
+namespace fluxdat::cli {
+
+namespace {
+
+struct Adopt {
+    Common common;
+    std::string job;
+    std::optional<std::string> name;
+    std::vector<std::string> users, groups, managers;
+    bool open = false, undo = false;
+
+    Result<dat::AdoptOptions> options() const
+    {
+        dat::AdoptOptions options;
+        auto uids = find_users(users, "--user");
+        if (!uids)
+            return std::unexpected(uids.error());
+        auto gids = find_groups(groups, "--group");
+        if (!gids)
+            return std::unexpected(gids.error());
+        auto list = perms::make_guest_list(1, open, *uids, *gids, geteuid());
+        if (!list)
+            return fail(Exit::usage, "{}", list.error().message);
+        auto manager_uids = find_users(managers, "--manager");
+        if (!manager_uids)
+            return std::unexpected(manager_uids.error());
+        options.name = name.value_or("dat");
+        if (auto good = dat::check_name(options.name); !good)
+            return std::unexpected(good.error());
+        options.guests = std::move(*list);
+        options.managers = std::move(*manager_uids);
+        options.program = program_path();
+        return options;
+    }
+
+    flux::Task<Result<Json>> adopt(flux::Loop& loop, flux::JobId id,
+                                   dat::AdoptOptions options,
+                                   flux::Interrupt& interrupt)
+    {
+        auto parent = co_await connect_parent(loop, &interrupt);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        if (undo)
+            co_return co_await undo_adoption(loop, **parent, id);
+        auto adopted =
+            co_await dat::adopt(loop, **parent, id, std::move(options), interrupt);
+        if (!adopted)
+            co_return std::unexpected(adopted.error());
+        if (common.shows_progress())
+            common.note(fmt::format("adopted: the DAT \"{}\" ({})",
+                                    adopted->record.name, flux::format_jobid(id)));
+        co_return json_of(id, adopted->record.name, true);
+    }
+
+    flux::Task<Result<Json>> undo_adoption(flux::Loop& loop, flux::Connection& parent,
+                                           flux::JobId id)
+    {
+        std::string selector = flux::format_jobid(id);
+        auto dat = co_await dat::find_dat(parent, std::move(selector));
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        auto undone = co_await dat::undo_adoption(loop, parent, *dat);
+        if (!undone)
+            co_return std::unexpected(undone.error());
+        co_return json_of(id, dat->record.name, false);
+    }
+
+    static Json json_of(flux::JobId id, const std::string& name, bool adopted)
+    {
+        return {{"version", 1},
+                {"id", flux::format_jobid(id)},
+                {"jobid", id},
+                {"name", name},
+                {"adopted", adopted}};
+    }
+
+    int run()
+    {
+        auto id = flux::parse_jobid(job);
+        if (!id)
+            return common.report({id.error().message, 0, Exit::usage});
+        auto parsed = options();
+        if (!parsed)
+            return common.report(parsed.error());
+        flux::Loop loop;
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(loop, interrupt);
+        auto done = loop.run(adopt(loop, *id, std::move(*parsed), interrupt));
+        if (!done)
+            return common.report(done.error());
+        if (common.json)
+            print_json(*done);
+        return finish(common, 0);
+    }
+};
+
+} // namespace
+
+void add_adopt(CLI::App& app, Chosen& chosen)
+{
+    auto adopt = std::make_shared<Adopt>();
+    auto* command =
+        add_command(app, adopt->common, "adopt",
+                    "Make a DAT of a Flux instance that was started by hand");
+    command->add_option("JOBID", adopt->job, "Its job")->type_name("")->required();
+    auto repeatable = [&](const char* names, std::vector<std::string>& to,
+                          const char* type, const char* what) {
+        return command->add_option(names, to, what)
+            ->type_name(type)
+            ->allow_extra_args(false)
+            ->take_all();
+    };
+    auto* name = command
+                     ->add_option("--name", adopt->name,
+                                  "What to call the DAT (default \"dat\")")
+                     ->type_name("NAME");
+    auto* users = repeatable("--user", adopt->users, "USER,...",
+                             "Guests, by name or uid (repeatable)");
+    auto* groups = repeatable("--group", adopt->groups, "GROUP,...",
+                              "Groups whose members are guests (repeatable)");
+    auto* managers =
+        repeatable("--manager", adopt->managers, "USER,...",
+                   "Who may change the guest list besides the owner (repeatable)");
+    auto* open = command->add_flag("--open", adopt->open, "Let everybody in");
+    command->add_flag("--undo", adopt->undo, "Leave it as it was before")
+        ->excludes(name)
+        ->excludes(users)
+        ->excludes(groups)
+        ->excludes(managers)
+        ->excludes(open);
+    command->callback([adopt, &chosen] { chosen = [adopt] { return adopt->run(); }; });
+}
+
+} // namespace fluxdat::cli

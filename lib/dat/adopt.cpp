@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/adopt.h"
+
+#include "lib/dat/ask.h"
+#include "lib/dat/changes.h"
+#include "lib/dat/jobspec.h"
+#include "lib/dat/ranks.h"
+
+#include <cstdlib>
+#include <unistd.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+flux::Task<AtEntrance> at_rank(flux::Connection& dat, std::uint32_t rank,
+                               std::string what, std::string guests)
+{
+    auto path = co_await find_entrance(dat, rank, Entrance::passage);
+    if (!path) {
+        AtEntrance failed;
+        failed.lines = {path.error().message};
+        co_return failed;
+    }
+    co_return co_await run_at_entrance(dat, rank, Entrance::passage, std::move(what),
+                                       std::move(*path), std::move(guests));
+}
+
+flux::Task<std::vector<AtEntrance>> at_all_ranks(flux::Connection& dat,
+                                                 std::uint32_t size, std::string what,
+                                                 std::string guests)
+{
+    std::vector<flux::Task<AtEntrance>> tasks;
+    for (std::uint32_t rank = 0; rank < size; rank++)
+        tasks.push_back(at_rank(dat, rank, what, guests));
+    co_return co_await flux::when_all(std::move(tasks));
+}
+
+// By rank. What the brokers call themselves may be less than what the parent calls its
+// nodes.
+flux::Hostlist hosts_of(const std::string& nodelist, std::uint32_t size)
+{
+    auto hosts = flux::parse_hostlist(nodelist);
+    flux::Hostlist list = hosts ? std::move(*hosts) : flux::Hostlist{};
+    list.resize(size);
+    return list;
+}
+
+// Those that failed, by number and host, and why; empty if none did.
+std::string failures(const std::vector<AtEntrance>& ran, const flux::Hostlist& hosts)
+{
+    std::string wrong;
+    for (std::size_t rank = 0; rank < ran.size(); rank++)
+        if (!ran[rank].good)
+            wrong += fmt::format("{}rank {} ({}): {}", wrong.empty() ? "" : "; ", rank,
+                                 hosts[rank], ran[rank].lines.front());
+    return wrong;
+}
+
+class Adoption
+{
+public:
+    Adoption(flux::Loop& loop, flux::Connection& parent, flux::JobId id,
+             AdoptOptions& options, flux::Interrupt& interrupt)
+        : loop_(loop), parent_(parent), id_(id), options_(options),
+          interrupt_(interrupt)
+    {
+    }
+
+    flux::Task<Result<Dat>> run()
+    {
+        auto connected = co_await connect();
+        if (!connected)
+            co_return std::unexpected(connected.error());
+        auto fit = co_await check_configuration();
+        if (!fit)
+            co_return std::unexpected(fit.error());
+        auto opened = co_await open_ways();
+        if (!opened)
+            co_return std::unexpected(opened.error());
+        auto begun = co_await start_supervisor();
+        auto ready = begun;
+        if (begun)
+            ready = co_await wait_until_ready();
+        if (!ready) {
+            co_await shut_ways();
+            co_return std::unexpected(ready.error());
+        }
+        auto job = co_await flux::list_job(parent_, id_);
+        if (!job)
+            co_return std::unexpected(job.error());
+        auto dat = dat_of(std::move(*job));
+        if (!dat)
+            co_return fail("the record of the job {} has gone again",
+                           flux::format_jobid(id_));
+        co_return std::move(*dat);
+    }
+
+private:
+    std::string job() const { return "the job " + flux::format_jobid(id_); }
+
+    flux::Task<Result<>> connect()
+    {
+        auto found = co_await flux::list_job(parent_, id_);
+        if (!found && found.error().errnum == ENOENT)
+            co_return fail(Exit::no_such_dat, "there is no job {}",
+                           flux::format_jobid(id_));
+        if (!found)
+            co_return std::unexpected(found.error());
+        if (found->userid != geteuid())
+            co_return fail(Exit::not_permitted,
+                           "{} is user {}'s: only its owner can adopt it", job(),
+                           found->userid);
+        if (!found->running())
+            co_return fail("{} does not run", job());
+        nodelist_ = found->nodelist;
+        auto dat = dat_of(*found);
+        Dat as_dat{std::move(*found), {}};
+        auto uri = as_dat.uri();
+        if (dat)
+            co_return fail("{} is the DAT \"{}\" already", job(), dat->record.name);
+        if (uri.empty())
+            co_return fail("{} is no Flux instance, or not up yet: it has no URI",
+                           job());
+        auto connected = co_await flux::Connection::open(loop_, uri, &interrupt_);
+        if (!connected)
+            co_return std::unexpected(connected.error());
+        dat_ = std::move(*connected);
+        auto size = co_await flux::attribute_number(*dat_, "size");
+        if (!size)
+            co_return std::unexpected(size.error());
+        auto socket = co_await find_entrance(*dat_, 0, Entrance::passage);
+        if (!socket)
+            co_return std::unexpected(socket.error());
+        size_ = *size;
+        socket_ = std::move(*socket);
+        co_return Result<>{};
+    }
+
+    // What lets guests in was decided when the instance was started.
+    flux::Task<Result<>> check_configuration()
+    {
+        static const Json::json_pointer allow("/access/allow-guest-user"),
+            imp("/exec/imp");
+        auto conf = co_await flux::configuration(*dat_);
+        if (!conf)
+            co_return std::unexpected(conf.error());
+        auto missing = [&](const char* why, const char* line) {
+            return fail(
+                "the configuration of {} {}: it lacks {} (to be given when it is "
+                "started, or with flux config load)",
+                job(), why, line);
+        };
+        if (!conf->contains(allow) || (*conf)[allow] != true)
+            co_return missing("lets no guest in", "[access] allow-guest-user = true");
+        if (!conf->contains(imp) || !(*conf)[imp].is_string()
+            || (*conf)[imp].get_ref<const std::string&>().empty())
+            co_return missing("names no IMP, so guests' jobs could not run",
+                              "[exec] imp = \"PATH\"");
+        co_return Result<>{};
+    }
+
+    flux::Task<Result<>> open_ways()
+    {
+        auto list = flux::dump_json(to_json(options_.guests));
+        auto wrong = failures(co_await at_all_ranks(*dat_, size_, "apply", list),
+                              hosts_of(nodelist_, size_));
+        if (wrong.empty())
+            wrong = failures(co_await at_all_ranks(*dat_, size_, "check", list),
+                             hosts_of(nodelist_, size_));
+        if (wrong.empty())
+            co_return Result<>{};
+        co_await shut_ways();
+        co_return fail("{} cannot be adopted, and is as it was: {}", job(), wrong);
+    }
+
+    flux::Task<void> shut_ways()
+    {
+        auto list = flux::dump_json(to_json(options_.guests));
+        (void)co_await at_all_ranks(*dat_, size_, "restore",
+                                    list); // the first error counts
+    }
+
+    flux::Task<Result<>> start_supervisor()
+    {
+        DatFile file;
+        file.adopted = true;
+        file.record.name = options_.name;
+        file.record.guests = options_.guests;
+        file.record.managers = options_.managers;
+        auto posted = co_await post_record(parent_, id_, file.record);
+        if (!posted)
+            co_return posted;
+        flux::Command command;
+        command.cmdline = {options_.program, "supervise", "--detach",
+                           flux::dump_json(to_json(file))};
+        command.environment = {{"FLUX_URI", "local://" + socket_},
+                               {"PATH", "/usr/bin:/bin"}};
+        if (const char* local = std::getenv("FLUX_URI_RESOLVE_LOCAL"))
+            command.environment.emplace_back("FLUX_URI_RESOLVE_LOCAL", local);
+        auto ran = co_await flux::run_command(*dat_, 0, std::move(command));
+        if (ran.ok())
+            co_return Result<>{};
+        co_return fail("cannot start a supervisor in {}: {}", job(),
+                       ran.error ? ran.error->message : ran.err);
+    }
+
+    flux::Task<Result<>> wait_until_ready()
+    {
+        flux::EventlogWatch watch(parent_, id_, "eventlog");
+        bool ours = false; // a record of an adoption before this one does not count
+        while (true) {
+            auto event = co_await watch.next(&interrupt_);
+            if (!event)
+                co_return std::unexpected(event.error());
+            if (!*event)
+                co_return fail("{} has ended", job());
+            auto record = record_in(**event);
+            if (!record)
+                continue;
+            if (record->state == State::submitted)
+                ours = true;
+            else if (ours && record->state == State::ready)
+                co_return Result<>{};
+        }
+    }
+
+    flux::Loop& loop_;
+    flux::Connection& parent_;
+    flux::JobId id_;
+    AdoptOptions& options_;
+    flux::Interrupt& interrupt_;
+    std::unique_ptr<flux::Connection> dat_;
+    std::uint32_t size_ = 0;
+    std::string nodelist_, socket_; // of rank 0
+};
+
+} // namespace
+
+flux::Task<Result<Dat>> adopt(flux::Loop& loop, flux::Connection& parent,
+                              flux::JobId id, AdoptOptions options,
+                              flux::Interrupt& interrupt)
+{
+    Adoption adoption(loop, parent, id, options, interrupt);
+    co_return co_await adoption.run();
+}
+
+namespace {
+
+// Where there is no supervisor any more that would do it.
+flux::Task<Result<>> undo_from_here(flux::Loop& loop, flux::Connection& parent,
+                                    const Dat& dat)
+{
+    if (dat.job.userid != geteuid())
+        co_return fail(Exit::not_permitted, "only its owner may undo the adoption");
+    auto uri = dat.uri();
+    auto instance = co_await flux::Connection::open(loop, uri);
+    if (!instance)
+        co_return std::unexpected(instance.error());
+    auto size = co_await flux::attribute_number(**instance, "size");
+    if (!size)
+        co_return std::unexpected(size.error());
+    Json memo{{"dat", nullptr}, {change_key, nullptr}};
+    auto posted = co_await flux::memo(parent, dat.job.id, std::move(memo));
+    if (!posted)
+        co_return posted;
+    auto list = flux::dump_json(to_json(dat.record.guests));
+    auto ran = co_await at_all_ranks(**instance, *size, "restore", list);
+    auto wrong = failures(ran, hosts_of(dat.job.nodelist, *size));
+    if (wrong.empty())
+        co_return Result<>{};
+    co_return fail(Exit::partial, "not undone on all ranks: {}", wrong);
+}
+
+} // namespace
+
+flux::Task<Result<>> undo_adoption(flux::Loop& loop, flux::Connection& parent, Dat dat)
+{
+    Json nothing = Json::object();
+    auto answer =
+        co_await ask_supervisor(loop, parent, dat, "undo", std::move(nothing));
+    if (!answer && answer.error().errnum == ENOSYS)
+        co_return co_await undo_from_here(loop, parent, dat);
+    if (!answer)
+        co_return std::unexpected(answer.error());
+    auto wrong = flux::text_at(*answer, "failed");
+    if (wrong.empty())
+        co_return Result<>{};
+    co_return fail(Exit::partial, "not undone on all ranks: {}", wrong);
+}
+
+flux::Task<std::string> restore_all_ranks(flux::Connection& dat, flux::Hostlist hosts,
+                                          perms::GuestList guests)
+{
+    auto list = flux::dump_json(to_json(guests));
+    auto size = static_cast<std::uint32_t>(hosts.size());
+    auto ran = co_await at_all_ranks(dat, size, "restore", list);
+    co_return failures(ran, hosts);
+}
+
+} // namespace fluxdat::dat
