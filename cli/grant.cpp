@@ -140,6 +140,8 @@ struct Grant {
         if (!changed)
             co_return std::unexpected(changed.error());
         tell(*dat, change, *changed);
+        if (grants() && !changed->granted.empty())
+            co_await tell_what_to_hand_out(**parent, *dat);
         if (changed->everywhere)
             co_return 0;
         co_return common.report({missing(*changed), 0, Exit::partial});
@@ -169,6 +171,21 @@ struct Grant {
             common.note("recorded; in force when the DAT starts");
         else if (changed.everywhere && common.shows_progress())
             common.note(fmt::format("in force on all {} ranks", changed.ranks.size()));
+    }
+
+    // In private mode a guest sees no job but his own.
+    flux::Task<void> tell_what_to_hand_out(flux::Connection& parent,
+                                           const dat::Dat& dat)
+    {
+        static const Json::json_pointer private_mode("/access/private-mode");
+        auto conf = co_await flux::configuration(parent);
+        if (!conf || !conf->contains(private_mode) || (*conf)[private_mode] != true)
+            co_return;
+        auto uri = dat.uri();
+        auto id = flux::format_jobid_ascii(dat.job.id);
+        common.note(fmt::format("this Flux is in private mode, where guests do not see "
+                                "the DAT: tell them its job id, {}{}{}",
+                                id, uri.empty() ? "" : ", and its URI, ", uri));
     }
 
     static std::string missing(const dat::ListChanged& changed)
