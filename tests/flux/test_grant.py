@@ -303,7 +303,9 @@ class Private(ListTest):
         ran = self.run_flux(*words[1:], "flux", "run", "-N2", "id", "-un", user=GUEST)
         self.assertEqual(ran.succeeded().out.split(), [GUEST] * 2)
         self.dat("status", "--dat", self.jobid, user=STRANGER).ended(7)
-        self.dat("grant", STRANGER).succeeded()
+        granted = self.dat("grant", STRANGER).succeeded()
+        self.assertIn("is in private mode", granted.err)
+        self.assertIn(self.uri.removeprefix("local://"), granted.err)
         told = self.dat("status", "--dat", self.jobid, user=STRANGER).succeeded().out
         self.assertIn("on the guest list", told)
 
