@@ -355,14 +355,22 @@ private:
                               record_.name, flux::format_jobid_ascii(id_), change.by,
                               summary(*effect), desired_.guests().generation));
         put_in_force();
-        if (announced_ && parent_)
-            loop_.spawn(update_record());
+        loop_.spawn(record_when_settled(desired_.guests().generation));
         auto posted = posted_.find(change.key);
         if (posted == posted_.end())
             return;
         posted->second->generation = desired_.guests().generation;
         posted->second->effect = std::move(effect);
         posted->second->seen.raise({"seen"});
+    }
+
+    // Once for each change, and not before it is in force as well: each memo is an
+    // event that goes to all brokers of the parent.
+    flux::Task<void> record_when_settled(std::uint64_t generation)
+    {
+        co_await doors_->settled(generation);
+        if (announced_ && parent_)
+            co_await update_record();
     }
 
     void handle(const flux::Message& request)
