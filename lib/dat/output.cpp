@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/output.h"
 
+#include "lib/dat/changes.h"
 #include "lib/flux/text.h"
 
 #include <algorithm>
@@ -44,6 +45,24 @@ flux::Task<std::vector<std::string>> output_tail(flux::Connection& parent,
                 lines.erase(lines.begin());
         }
     }
+}
+
+flux::Task<std::string> imp_last_line(flux::Connection& parent, flux::JobId id)
+{
+    std::string last;
+    auto log = co_await flux::lookup(parent, id, "guest.exec.eventlog");
+    if (!log)
+        co_return last;
+    for (auto& event : parse_eventlog(*log)) {
+        auto data = flux::output_data(event.context);
+        if (event.name != "log" || !data)
+            continue;
+        for (auto line : flux::lines_of(*data))
+            last = fmt::format("rank {}: {}",
+                               printable(flux::text_at(event.context, "rank")),
+                               printable(std::string(line)));
+    }
+    co_return last;
 }
 
 } // namespace fluxdat::dat

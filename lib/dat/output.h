@@ -16,4 +16,9 @@ namespace fluxdat::dat {
 flux::Task<std::vector<std::string>> output_tail(flux::Connection& parent,
                                                  flux::JobId id, std::size_t count);
 
+// What an IMP, or a job shell that had no connection yet, said last in a job that has
+// ended: "rank 0: flux-imp: ...". Why a job was refused stands nowhere else. Empty
+// where they said nothing, or it cannot be read.
+flux::Task<std::string> imp_last_line(flux::Connection& parent, flux::JobId id);
+
 } // namespace fluxdat::dat

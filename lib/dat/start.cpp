@@ -5,6 +5,7 @@
 #include "lib/dat/output.h"
 #include "lib/imp/sign.h"
 #include "lib/imp/sign_site.h"
+#include "lib/imp/user.h"
 
 #include <unistd.h>
 
@@ -159,8 +160,10 @@ public:
             co_return ready;
         if (ready.error().exit == Exit::not_ready)
             co_return ready;
-        co_return std::unexpected(
-            co_await undo(loop_, parent_, id_, std::move(ready.error())));
+        auto error = co_await undo(loop_, parent_, id_, std::move(ready.error()));
+        if (auto line = co_await imp_last_line(parent_, id_); !line.empty())
+            error.message += "; " + line;
+        co_return std::unexpected(std::move(error));
     }
 
 private:
@@ -318,6 +321,15 @@ flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& job
         co_return std::unexpected(owner.error());
     auto payload = flux::dump_json(jobspec);
     auto uid = getuid();
+    if (uid == 0 && *owner != 0) {
+        // Flux would say "signer=0 != requestor=999" where root counts as the owner.
+        auto account = imp::user_by_uid(*owner);
+        auto name = account ? account->name : std::to_string(*owner);
+        co_return fail(Exit::not_permitted,
+                       "root's jobs are not accepted by an instance of user {}: run "
+                       "this as {} (runuser -u {} -- flux-dat ...)",
+                       name, name, name);
+    }
     auto mechanism = *owner == uid ? imp::Mechanism::none : imp::Mechanism::munge;
     imp::SignConfig site;
     if (mechanism == imp::Mechanism::munge) {

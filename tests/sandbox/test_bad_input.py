@@ -181,6 +181,19 @@ class Options(SandboxTest):
                 self.start_fails("--user", who, status=2, says=["--user", "root"])
         self.start_fails("--group", "root", status=2, says=["--group", "root"])
 
+    @needs_root
+    def test_as_root_in_the_instance_of_another_user(self):
+        says = [f"root's jobs are not accepted by an instance of user {OWNER}", "runuser -u"]
+        self.start_fails(status=7, says=says, user="root")
+        self.start()
+        self.assert_says(self.dat("run", "true", user="root").ended(7), says)
+
+    @needs_root
+    def test_by_a_guest_whose_jobs_the_imp_refuses(self):
+        self.start_fails(
+            status=1, says=["before it was ready: exec: ", "; rank 0: flux-imp: "], user=GUEST
+        )
+
     def test_bad_attributes_and_shell_options(self):
         self.start_fails("-S", "=1", status=2, says="-S")
         self.start_fails("-o", "=1", status=2, says="-o")
