@@ -191,7 +191,7 @@ class Options(SandboxTest):
     @needs_root
     def test_by_a_guest_whose_jobs_the_imp_refuses(self):
         self.start_fails(
-            status=1, says=["before it was ready: exec: ", "; rank 0: flux-imp: "], user=GUEST
+            status=1, says=["before it was ready; rank 0: flux-imp: "], user=GUEST
         )
 
     def test_bad_attributes_and_shell_options(self):
