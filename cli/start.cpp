@@ -202,8 +202,8 @@ struct Start {
                 common.warn(progress.text);
             else if (progress.step == Step::notice)
                 common.note("note: " + progress.text);
-            else if (common.shows_progress())
-                common.note(progress.text);
+            else if (common.shows_progress() != (progress.step == Step::waiting))
+                common.note(progress.text); // in cron's mail, too, that it waits
         };
         co_return co_await dat::start(loop, **parent, std::move(options), interrupt,
                                       tell);

@@ -16,6 +16,8 @@ namespace {
 // How long a job that was cancelled may take to end before we stop looking.
 constexpr double undo_time_max = 60;        // seconds
 constexpr std::size_t output_lines_max = 5; // of the brokers' last words
+// A job that gets its nodes at once has them long before.
+constexpr double waiting_moment = 1; // seconds
 
 // What an event of the job's eventlog means to somebody who waits for the DAT; empty
 // for those that mean nothing to them.
@@ -155,7 +157,11 @@ public:
 
         if (!options_.wait)
             co_return Started{id_, name(), "pending", {}, {}, false};
-        auto ready = co_await wait_until_ready();
+        std::vector<flux::Task<Result<Started>>> flows;
+        flows.push_back(wait_until_ready());
+        flows.push_back(tell_of_waiting());
+        auto results = co_await flux::when_all(std::move(flows));
+        auto ready = std::move(results[0]);
         if (ready)
             co_return ready;
         if (ready.error().exit == Exit::not_ready)
@@ -232,7 +238,24 @@ private:
         }
     }
 
+    // Gives nothing that counts.
+    flux::Task<Result<Started>> tell_of_waiting()
+    {
+        auto waited = co_await loop_.sleep(waiting_moment, &allocated_);
+        if (waited && !waiting_for_.empty())
+            tell(Progress::Step::waiting,
+                 fmt::format("job {} is {}", flux::format_jobid(id_), waiting_for_));
+        co_return Started{};
+    }
+
     flux::Task<Result<Started>> wait_until_ready()
+    {
+        auto ready = co_await follow_eventlog();
+        allocated_.raise({"it waits no more"});
+        co_return ready;
+    }
+
+    flux::Task<Result<Started>> follow_eventlog()
     {
         flux::EventlogWatch watch(parent_, id_, "eventlog");
         Started started{id_, name(), "starting", {}, {}, false};
@@ -251,7 +274,12 @@ private:
             }
             if ((*event)->name == "memo")
                 started.uri = flux::text_at((*event)->context, "uri", started.uri);
-            if (auto text = describe(**event); !text.empty())
+            if ((*event)->name == "alloc")
+                allocated_.raise({"it has its nodes"});
+            auto text = describe(**event);
+            if (text.starts_with("waiting for "))
+                waiting_for_ = text;
+            if (!text.empty())
                 tell(Progress::Step::event, std::move(text));
         }
         auto job = co_await flux::list_job(parent_, id_);
@@ -291,6 +319,8 @@ private:
     OnProgress& progress_;
     DatFile file_;
     flux::JobId id_ = 0;
+    flux::Interrupt allocated_;
+    std::string waiting_for_; // "waiting for nodes"
 };
 
 } // namespace

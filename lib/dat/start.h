@@ -48,7 +48,8 @@ struct Started {
 
 // What start() tells on the way, for a progress display and --verbose.
 struct Progress {
-    enum class Step { notice, warning, submitted, event };
+    // `waiting`: for longer than a moment; what it waits for was an event before.
+    enum class Step { notice, warning, submitted, event, waiting };
     Step step;
     std::string text; // a line for people
 };

@@ -106,6 +106,19 @@ class Start(SandboxTest):
         self.dat("stop", "--now").succeeded()
         self.assert_no_dat_left()
 
+    def test_waiting_is_told_in_one_line(self):
+        self.start(f"-N{self.size}", "--name", "first")
+        waiting = self.dat_background(*self.start_arguments("--name", "second"))
+        quiet = self.dat_background(*self.start_arguments("--name", "third", "--quiet"))
+        waiting.says(" is waiting for nodes")
+        self.dat("stop", "--now", "--dat", "first").succeeded()
+        ran = waiting.wait().succeeded()
+        said = [line for line in ran.err.splitlines() if "warning: exec.imp" not in line]
+        self.assertEqual(
+            said, [f"flux-dat start: job {ran.out.strip()} is waiting for nodes"]
+        )
+        self.assertEqual(quiet.wait().succeeded().err, "")
+
     def test_timeout_leaves_the_job(self):
         ran = self.dat(*self.start_arguments("--begin-time", "+1h", "--timeout", "0.1s"))
         ran.ended(5)
