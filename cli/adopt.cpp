@@ -11,6 +11,9 @@ namespace fluxdat::cli {
 
 namespace {
 
+// Seconds. A supervisor that is started is ready in some milliseconds.
+constexpr double adoption_time_max = 60;
+
 struct Adopt {
     Common common;
     std::string job;
@@ -93,7 +96,12 @@ struct Adopt {
             return common.report(parsed.error());
         flux::Loop loop;
         flux::Interrupt interrupt;
-        flux::InterruptSources sources(loop, interrupt);
+        flux::InterruptSources sources(
+            loop, interrupt, adoption_time_max,
+            Error{fmt::format("not done within {} s (its supervisor's words are in the "
+                              "system's log)",
+                              adoption_time_max),
+                  ETIMEDOUT});
         auto done = loop.run(adopt(loop, *id, std::move(*parsed), interrupt));
         if (!done)
             return common.report(done.error());

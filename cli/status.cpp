@@ -153,6 +153,29 @@ std::string state_in_short(const dat::Dat& dat)
     return state;
 }
 
+// A member of what another process says, which may be anything; null if it is not
+// there.
+const Json& member(const Json& json, const char* key)
+{
+    static const Json null;
+    if (!json.is_object())
+        return null;
+    auto found = json.find(key);
+    return found == json.end() ? null : *found;
+}
+
+// Ids of users, or of groups, which are of the same type.
+static_assert(std::is_same_v<uid_t, gid_t>);
+std::vector<uid_t> ids_in(const Json& list)
+{
+    std::vector<uid_t> ids;
+    if (list.is_array())
+        for (auto& id : list)
+            if (id.is_number_unsigned())
+                ids.push_back(id.get<uid_t>());
+    return ids;
+}
+
 // A line for each guest of a kind, of `list` as the supervisor tells it.
 template <class Id>
 void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
@@ -166,9 +189,7 @@ void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
                                               list.size() - names_max)});
             return;
         }
-        double since = list[i].contains("since") && list[i]["since"].is_number()
-                           ? list[i]["since"].template get<double>()
-                           : 0;
+        double since = flux::number_at(list[i], "since");
         rows.push_back(
             {kind, fmt::format("{}, since {}, by {}",
                                name_of(flux::integer_at<Id>(list[i], "id")),
@@ -226,9 +247,9 @@ struct Status {
             {"open", dat.record.guests.open ? "to everybody" : "no"}};
         if (supervisor.is_object() && supervisor.contains("guests")) {
             auto& guests = supervisor["guests"];
-            add_guests(rows, "user", guests.value("users", Json()), user_name);
-            add_guests(rows, "group", guests.value("groups", Json()), group_name);
-            add_guests(rows, "manager", guests.value("managers", Json()), user_name);
+            add_guests(rows, "user", member(guests, "users"), user_name);
+            add_guests(rows, "group", member(guests, "groups"), group_name);
+            add_guests(rows, "manager", member(guests, "managers"), user_name);
         } else {
             auto& record = dat.record;
             rows.insert(
@@ -244,7 +265,7 @@ struct Status {
             rows.push_back(
                 {"imp",
                  fmt::format("{}: {}", flux::text_at(supervisor["imp"], "path"),
-                             supervisor["imp"].value("asks_guest_list", false)
+                             member(supervisor["imp"], "asks_guest_list") == true
                                  ? "asks the guest list"
                                  : "does not know of the guest list, which doors "
                                    "and supervisor enforce")});
@@ -327,7 +348,7 @@ struct Status {
                                                        std::move(nothing));
             if (!answer)
                 co_return std::unexpected(answer.error());
-            changes = answer->value("changes", Json::array());
+            changes = member(*answer, "changes");
         } else {
             co_return std::unexpected(log.error());
         }
@@ -341,7 +362,7 @@ struct Status {
         }
         std::vector<Row> rows{{"TIME", "BY", "CHANGE"}};
         for (auto& change : changes)
-            rows.push_back({local_time(change.value("when", 0.0)),
+            rows.push_back({local_time(flux::number_at(change, "when")),
                             user_name(flux::integer_at<uid_t>(change, "by")),
                             in_words(change)});
         print_table(rows);
@@ -352,18 +373,15 @@ struct Status {
     {
         std::vector<std::string> parts;
         auto add = [&](const char* key) {
-            auto named = change.value(key, Json::object());
+            const Json& named = member(change, key);
             std::vector<std::string> who;
-            auto names = [&](const char* kind, auto* name_of) {
-                using Id = uid_t; // gid_t is the same
-                for (auto& name :
-                     names_of(named.value(kind, std::vector<Id>{}), name_of))
-                    who.push_back(std::string(kind, std::strlen(kind) - 1) + " "
-                                  + name);
+            auto names = [&](const char* kind, const char* one, auto* name_of) {
+                for (auto& name : names_of(ids_in(member(named, kind)), name_of))
+                    who.push_back(fmt::format("{} {}", one, name));
             };
-            names("users", user_name);
-            names("groups", group_name);
-            names("managers", user_name);
+            names("users", "user", user_name);
+            names("groups", "group", group_name);
+            names("managers", "manager", user_name);
             if (!who.empty())
                 parts.push_back(fmt::format("{} {}", key, join(who)));
         };
@@ -413,7 +431,7 @@ struct Status {
             print_json(*answer);
             co_return 0;
         }
-        dat.job.expiration = answer->value("expiration", 0.0);
+        dat.job.expiration = flux::number_at(*answer, "expiration");
         auto end = dat.job.expiration > 0 ? local_time(dat.job.expiration)
                                           : std::string("no end");
         print_table({{"name", flux::text_at(*answer, "name")},

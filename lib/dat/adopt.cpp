@@ -36,16 +36,6 @@ flux::Task<std::vector<AtEntrance>> at_all_ranks(flux::Connection& dat,
     co_return co_await flux::when_all(std::move(tasks));
 }
 
-// By rank. What the brokers call themselves may be less than what the parent calls its
-// nodes.
-flux::Hostlist hosts_of(const std::string& nodelist, std::uint32_t size)
-{
-    auto hosts = flux::parse_hostlist(nodelist);
-    flux::Hostlist list = hosts ? std::move(*hosts) : flux::Hostlist{};
-    list.resize(size);
-    return list;
-}
-
 // Those that failed, by number and host, and why; empty if none did.
 std::string failures(const std::vector<AtEntrance>& ran, const flux::Hostlist& hosts)
 {
@@ -55,6 +45,12 @@ std::string failures(const std::vector<AtEntrance>& ran, const flux::Hostlist& h
             wrong += fmt::format("{}rank {} ({}): {}", wrong.empty() ? "" : "; ", rank,
                                  hosts[rank], ran[rank].lines.front());
     return wrong;
+}
+
+flux::Task<Result<>> remove_record(flux::Connection& parent, flux::JobId id)
+{
+    Json memo{{"dat", nullptr}, {change_key, nullptr}};
+    return flux::memo(parent, id, std::move(memo));
 }
 
 class Adoption
@@ -78,14 +74,11 @@ public:
         auto opened = co_await open_ways();
         if (!opened)
             co_return std::unexpected(opened.error());
-        auto begun = co_await start_supervisor();
-        auto ready = begun;
-        if (begun)
+        auto ready = co_await start_supervisor();
+        if (ready)
             ready = co_await wait_until_ready();
-        if (!ready) {
-            co_await shut_ways();
-            co_return std::unexpected(ready.error());
-        }
+        if (!ready)
+            co_return std::unexpected(co_await give_up(std::move(ready.error())));
         auto job = co_await flux::list_job(parent_, id_);
         if (!job)
             co_return std::unexpected(job.error());
@@ -163,11 +156,13 @@ private:
     flux::Task<Result<>> open_ways()
     {
         auto list = flux::dump_json(to_json(options_.guests));
-        auto wrong = failures(co_await at_all_ranks(*dat_, size_, "apply", list),
-                              hosts_of(nodelist_, size_));
-        if (wrong.empty())
-            wrong = failures(co_await at_all_ranks(*dat_, size_, "check", list),
-                             hosts_of(nodelist_, size_));
+        auto hosts = hosts_by_rank(nodelist_, size_);
+        auto ran = co_await at_all_ranks(*dat_, size_, "apply", list);
+        auto wrong = failures(ran, hosts);
+        if (wrong.empty()) {
+            ran = co_await at_all_ranks(*dat_, size_, "check", list);
+            wrong = failures(ran, hosts);
+        }
         if (wrong.empty())
             co_return Result<>{};
         co_await shut_ways();
@@ -176,9 +171,34 @@ private:
 
     flux::Task<void> shut_ways()
     {
-        auto list = flux::dump_json(to_json(options_.guests));
-        (void)co_await at_all_ranks(*dat_, size_, "restore",
-                                    list); // the first error counts
+        // The error that led here is the one to tell.
+        (void)co_await restore_all_ranks(*dat_, hosts_by_rank(nodelist_, size_));
+    }
+
+    // After the record was posted: a supervisor may run already, or be about to.
+    flux::Task<Error> give_up(Error why)
+    {
+        if (parent_.lost())
+            co_return why;
+        Dat dat;
+        dat.job.id = id_;
+        dat.job.userid = geteuid();
+        dat.record.service_name = service_name(geteuid(), id_);
+        dat.record.service_rank = flux::nodeid_any;
+        Json nothing = Json::object();
+        auto asked =
+            co_await ask_supervisor(loop_, parent_, dat, "undo", std::move(nothing));
+        if (asked)
+            co_return why;
+        // A supervisor that comes now finds no record, and goes.
+        auto removed = co_await remove_record(parent_, id_);
+        auto failed =
+            co_await restore_all_ranks(*dat_, hosts_by_rank(nodelist_, size_));
+        if (!removed)
+            failed += (failed.empty() ? "" : "; ") + removed.error().message;
+        if (!failed.empty())
+            why.message += "; not undone: " + failed;
+        co_return why;
     }
 
     flux::Task<Result<>> start_supervisor()
@@ -260,13 +280,11 @@ flux::Task<Result<>> undo_from_here(flux::Loop& loop, flux::Connection& parent,
     auto size = co_await flux::attribute_number(**instance, "size");
     if (!size)
         co_return std::unexpected(size.error());
-    Json memo{{"dat", nullptr}, {change_key, nullptr}};
-    auto posted = co_await flux::memo(parent, dat.job.id, std::move(memo));
-    if (!posted)
-        co_return posted;
-    auto list = flux::dump_json(to_json(dat.record.guests));
-    auto ran = co_await at_all_ranks(**instance, *size, "restore", list);
-    auto wrong = failures(ran, hosts_of(dat.job.nodelist, *size));
+    auto removed = co_await remove_record(parent, dat.job.id);
+    if (!removed)
+        co_return removed;
+    auto wrong =
+        co_await restore_all_ranks(**instance, hosts_by_rank(dat.job.nodelist, *size));
     if (wrong.empty())
         co_return Result<>{};
     co_return fail(Exit::partial, "not undone on all ranks: {}", wrong);
@@ -289,10 +307,9 @@ flux::Task<Result<>> undo_adoption(flux::Loop& loop, flux::Connection& parent, D
     co_return fail(Exit::partial, "not undone on all ranks: {}", wrong);
 }
 
-flux::Task<std::string> restore_all_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          perms::GuestList guests)
+flux::Task<std::string> restore_all_ranks(flux::Connection& dat, flux::Hostlist hosts)
 {
-    auto list = flux::dump_json(to_json(guests));
+    auto list = flux::dump_json(to_json(perms::GuestList{})); // which says nothing here
     auto size = static_cast<std::uint32_t>(hosts.size());
     auto ran = co_await at_all_ranks(dat, size, "restore", list);
     co_return failures(ran, hosts);

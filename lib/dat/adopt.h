@@ -37,7 +37,6 @@ flux::Task<Result<Dat>> adopt(flux::Loop& loop, flux::Connection& parent,
 flux::Task<Result<>> undo_adoption(flux::Loop& loop, flux::Connection& parent, Dat dat);
 
 // The supervisor's part of it. Gives the ranks where it failed, and why; empty if none.
-flux::Task<std::string> restore_all_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          perms::GuestList guests);
+flux::Task<std::string> restore_all_ranks(flux::Connection& dat, flux::Hostlist hosts);
 
 } // namespace fluxdat::dat

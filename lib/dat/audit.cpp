@@ -51,12 +51,26 @@ std::string summary(const Desired::Effect& effect)
     return out;
 }
 
-void audit(const std::string& text)
+namespace {
+
+void log(int priority, const std::string& text)
 {
     say(stderr, "flux-dat supervise: {}\n", text);
     std::fflush(stderr);
     // The ident is given with each line: openlog(3) would hold on to a pointer.
-    syslog(LOG_AUTHPRIV | LOG_NOTICE, "flux-dat: %s", text.c_str());
+    syslog(priority, "flux-dat: %s", text.c_str());
+}
+
+} // namespace
+
+void audit(const std::string& text)
+{
+    log(LOG_AUTHPRIV | LOG_NOTICE, text);
+}
+
+void complain(const std::string& text)
+{
+    log(LOG_DAEMON | LOG_ERR, text);
 }
 
 } // namespace fluxdat::dat

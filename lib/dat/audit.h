@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// The trail of who changed a DAT's guest list: the broker's stderr, which is the output
-// of the DAT's job, and syslog(3), facility authpriv. (The job's eventlog has it, too:
+// What a supervisor says, and the trail of who changed a DAT's guest list: on stderr,
+// which is the output of the DAT's job (but nothing where the DAT was adopted), and to
+// syslog(3), facility daemon or authpriv. (The job's eventlog has the trail, too:
 // changes.h.)
 #pragma once
 
@@ -15,7 +16,8 @@ namespace fluxdat::dat {
 constexpr std::size_t summary_ids_max = 20;
 std::string summary(const Desired::Effect& effect);
 
-// One line, at once to both.
+// One line, at once to both: the trail, and what went wrong.
 void audit(const std::string& text);
+void complain(const std::string& text);
 
 } // namespace fluxdat::dat

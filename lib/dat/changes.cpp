@@ -108,12 +108,6 @@ std::vector<Id> drop(std::map<Id, Desired::Since>& list, const std::vector<Id>& 
     return dropped;
 }
 
-bool removes_record(const flux::Event& event)
-{
-    return event.name == "memo" && event.context.is_object()
-           && event.context.contains("dat") && event.context["dat"].is_null();
-}
-
 template <class Id>
 void keep(std::map<Id, double>& kept, const std::vector<Id>& granted,
           const std::vector<Id>& named, const std::vector<Id>& revoked, bool keep_jobs,
@@ -205,6 +199,12 @@ std::optional<Change> change_in(const flux::Event& event)
         return {};
     auto change = change_from_json(event.context[change_key]);
     return change ? std::optional(std::move(*change)) : std::nullopt;
+}
+
+bool removes_record(const flux::Event& event)
+{
+    return event.name == "memo" && event.context.is_object()
+           && event.context.contains("dat") && event.context["dat"].is_null();
 }
 
 Desired::Desired(const Record& first, uid_t owner, double when)

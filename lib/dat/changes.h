@@ -65,6 +65,9 @@ Result<Change> change_from_json(const Json& json);
 // The change that an event of the job's eventlog is, if it is one and it is valid.
 std::optional<Change> change_in(const flux::Event& event);
 
+// Whether an event takes the record off the job: an adopted instance is given up.
+bool removes_record(const flux::Event& event);
+
 // Who is to be let in, from when, and on whose word.
 class Desired
 {

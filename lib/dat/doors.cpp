@@ -27,6 +27,7 @@ struct Doors::Keeper {
     bool at_work = false;    // its coroutine runs
     flux::Interrupt pause;   // raised: do not wait any longer
     flux::Interrupt gone;    // raised: no answer will come
+    bool up = true;          // as far as is known
 };
 
 struct Doors::State {
@@ -44,6 +45,7 @@ struct Doors::State {
     std::string list; // as JSON
     std::vector<Waiting> waiting;
     bool stopped = false;
+    flux::Interrupt idle; // raised when it is stopped and no keeper is at work
 
     bool has_tried(std::uint64_t generation) const
     {
@@ -57,6 +59,14 @@ struct Doors::State {
         for (auto& one : std::vector(waiting))
             if (stopped || has_tried(one.generation))
                 one.over->raise({"settled"});
+    }
+
+    void tell_idle()
+    {
+        if (stopped
+            && std::none_of(keepers.begin(), keepers.end(),
+                            [](const Keeper& keeper) { return keeper.at_work; }))
+            idle.raise({"idle"});
     }
 
     std::uint64_t applied() const
@@ -78,7 +88,8 @@ Doors::Doors(flux::Loop& loop, flux::Connection& dat, flux::Hostlist hosts,
                                            applied,
                                            {},
                                            {},
-                                           false}))
+                                           false,
+                                           {}}))
 {
     for (std::uint32_t rank = 0; rank < hosts.size(); rank++)
         state_->keepers[rank].rank = {rank, std::move(hosts[rank]), applied, {}, {}};
@@ -106,9 +117,11 @@ void Doors::want(const perms::GuestList& guests)
 void Doors::up(const flux::Idset& ranks)
 {
     for (auto& keeper : state_->keepers) {
-        if (!ranks.contains(keeper.rank.rank))
+        bool was_up = std::exchange(keeper.up, ranks.contains(keeper.rank.rank));
+        if (!keeper.up)
             keeper.gone.raise({"its broker is gone"});
-        keeper.pause.raise({"something is new"});
+        else if (!was_up)
+            keeper.pause.raise({"it is back"});
     }
 }
 
@@ -157,6 +170,7 @@ flux::Task<void> Doors::keep(std::shared_ptr<State> state, std::size_t index)
         pause = keeper.pause.reason() ? pause_min : std::min(pause * 2, pause_max);
     }
     keeper.at_work = false;
+    state->tell_idle();
 }
 
 flux::Task<bool> Doors::settled(std::uint64_t generation)
@@ -195,6 +209,15 @@ void Doors::stop()
     state_->tell_waiting();
     for (auto& keeper : state_->keepers)
         keeper.pause.raise({"the end"});
+    state_->tell_idle();
+}
+
+flux::Task<void> Doors::stopped()
+{
+    auto state = state_;
+    stop();
+    if (!state->idle.reason())
+        (void)co_await state->loop.sleep(answer_time_max, &state->idle); // either way
 }
 
 Json to_json(const Doors::Rank& rank)

@@ -39,9 +39,9 @@ public:
     // generation or a newer one was wanted already.
     void want(const perms::GuestList& guests);
 
-    // These ranks are up now, and the others are not. Those that failed are tried
-    // again; nothing more is expected of the others: Flux 0.88 gives no answer to a
-    // request that was under way when a broker died.
+    // These ranks are up now, and the others are not. Those that were not up before are
+    // tried again; nothing more is expected of the others: Flux 0.88 gives no answer to
+    // a request that was under way when a broker died.
     void up(const flux::Idset& ranks);
 
     // Waits until each rank has the list of this generation, or has failed to take it,
@@ -62,6 +62,8 @@ public:
 
     // No more attempts; who waits in settled() goes on.
     void stop();
+    // stop(), and waits for the end of the attempts that are under way.
+    flux::Task<void> stopped();
 
 private:
     struct Keeper;

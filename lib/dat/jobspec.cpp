@@ -147,7 +147,7 @@ Result<DatFile> parse_dat_file(const std::string& text, const std::string& name)
     file.record = std::move(*record);
     if (auto dir = json->find("door-dir"); dir != json->end() && dir->is_string())
         file.door_dir = dir->get<std::string>();
-    file.adopted = json->value("adopted", false);
+    file.adopted = json->contains("adopted") && (*json)["adopted"] == true;
     return file;
 }
 

@@ -92,6 +92,14 @@ void RanksUp::apply(const Json& answer)
     }
 }
 
+flux::Hostlist hosts_by_rank(const std::string& nodelist, std::uint32_t size)
+{
+    auto hosts = flux::parse_hostlist(nodelist);
+    flux::Hostlist list = hosts ? std::move(*hosts) : flux::Hostlist{};
+    list.resize(size);
+    return list;
+}
+
 flux::Task<Result<std::string>> find_entrance(flux::Connection& dat, std::uint32_t rank,
                                               Entrance entrance,
                                               flux::Interrupt* interrupt)

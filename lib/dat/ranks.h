@@ -45,6 +45,11 @@ private:
     bool current_ = false;
 };
 
+// The names of the nodes of ranks 0 to size - 1, from the node list of the DAT's job,
+// which has them in that order; empty where it has none. (What the brokers call
+// themselves, attribute hostlist, may be less than what the parent calls its nodes.)
+flux::Hostlist hosts_by_rank(const std::string& nodelist, std::uint32_t size);
+
 // Through what guests reach a rank's broker.
 enum class Entrance {
     door,    // made by its launcher (lib/perms/door.h)

@@ -4,11 +4,14 @@
 // dies, and passes on what the broker sends. It handles signals one by one
 // (sigtimedwait(2)), so that none comes between a look and a wait.
 #include "lib/dat/supervisor.h"
+
+#include "lib/dat/audit.h"
 #include "lib/result.h"
 #include "lib/say.h"
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -45,12 +48,15 @@ public:
     {
         double delay = restart_delay_min;
         while (true) {
+            auto begun = std::chrono::steady_clock::now();
             auto ended = run_worker();
             if (ended || is_ending_)
                 return;
-            say(stderr, "flux-dat supervise: {}; again in {} s\n",
-                ended.error().message, delay);
-            std::fflush(stderr);
+            std::chrono::duration<double> lived =
+                std::chrono::steady_clock::now() - begun;
+            if (lived.count() > restart_delay_max) // not one of a row of failures
+                delay = restart_delay_min;
+            complain(fmt::format("{}; again in {} s", ended.error().message, delay));
             if (next_signal(delay) > 0)
                 return;
             delay = std::min(delay * 2, restart_delay_max);

@@ -20,7 +20,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -36,11 +35,9 @@ constexpr double event_time_max = 20;
 
 const Json::json_pointer imp_path("/exec/imp");
 
-// What is said on the broker's stderr, which is the output of the DAT's job.
 void log_error(const Error& error)
 {
-    say(stderr, "flux-dat supervise: {}\n", error.message);
-    std::fflush(stderr);
+    complain(error.message);
 }
 
 class Supervisor
@@ -60,9 +57,11 @@ public:
             co_return connected;
         double delay = reconnect_delay_min;
         // Whoever started an adopted instance has its queues as they are to be.
-        auto started = adopted_ ? Result<>{} : co_await start_queues();
-        if (!started)
-            co_return started;
+        if (!adopted_) {
+            auto started = co_await start_queues();
+            if (!started)
+                co_return started;
+        }
         undrainer_ = std::make_unique<Undrainer>(
             loop_, *dat_, [this](uid_t user, Drains::Drain drain) {
                 return was_off_list(user, drain);
@@ -82,9 +81,9 @@ public:
         // Answers that are still being made end with what they wait for.
         if (doors_)
             doors_->stop();
-        for (auto& [key, posted] : posted_)
-            posted->seen.raise({"the DAT ends"});
-        dat_.reset();
+        while (!posted_.empty()) // whom this wakes takes itself off the map
+            posted_.extract(posted_.begin()).mapped()->seen.raise({"the DAT ends"});
+        dat_->close(); // not away yet: they go on with it, and see that it is lost
         co_return Result<>{};
     }
 
@@ -241,6 +240,11 @@ private:
         auto folded = co_await take_up_list();
         if (!folded)
             co_return folded;
+        // A change that was made while it was pending is in force when it is ready.
+        // (Not served meanwhile: a change waits for its event, which is followed only
+        // then.)
+        if (record_.state == State::submitted)
+            co_await doors_->settled(desired_.guests().generation);
         auto name = service_name(geteuid(), id_);
         auto served = co_await parent_->serve(
             name, [this](const flux::Message& request) { handle(request); });
@@ -250,8 +254,6 @@ private:
         record_.service_name = name;
         record_.service_rank = *rank;
         if (record_.state == State::submitted) {
-            // Of a change that was made meanwhile, too, each guest shall find it so.
-            co_await doors_->settled(desired_.guests().generation);
             record_.state = State::ready;
             record_.ranks_up = size_; // or this program would not run yet
         }
@@ -268,6 +270,11 @@ private:
         if (!log)
             co_return std::unexpected(log.error());
         auto folded = fold(parse_eventlog(*log), geteuid(), first_);
+        // adopt posts the record first: without it the adoption was given up.
+        if (adopted_ && !folded.record) {
+            end_.raise({"the adoption was given up"});
+            co_return std::unexpected(*end_.reason());
+        }
         events_folded_ = folded.events;
         desired_ = std::move(folded.desired);
         if (folded.record && folded.record->state != State::submitted)
@@ -342,6 +349,11 @@ private:
             }
             if (number < events_folded_)
                 continue;
+            if (adopted_ && removes_record(**event)) {
+                undone_ = true;
+                end_.raise({"the adoption is undone"});
+                co_return Result<>{};
+            }
             if (auto change = change_in(**event))
                 take_change(*change, (*event)->timestamp);
         }
@@ -495,14 +507,14 @@ private:
     flux::Task<Result<Posted>> post_change(Change change)
     {
         Posted posted;
-        auto trial = desired_;
-        posted.effect = trial.apply(change, 0);
-        if (!posted.effect)
-            co_return std::unexpected(posted.effect.error());
-        posted.generation = desired_.guests().generation;
-        if (posted.effect->none() && posted_.empty())
-            co_return posted; // so already
-        posted.effect = Posted{}.effect;
+        auto trial = Desired(desired_).apply(change, 0);
+        if (!trial)
+            co_return std::unexpected(trial.error());
+        if (trial->none() && posted_.empty()) { // so already
+            posted.generation = desired_.guests().generation;
+            posted.effect = std::move(trial);
+            co_return posted;
+        }
         posted_[change.key] = &posted;
         Json memo{{change_key, to_json(change)}};
         auto sent = co_await flux::memo(*parent_, id_, std::move(memo));
@@ -516,15 +528,7 @@ private:
         co_return posted;
     }
 
-    // By rank. What the brokers call themselves (attribute hostlist) may be less than
-    // what the parent calls its nodes.
-    flux::Hostlist hosts() const
-    {
-        auto hosts = flux::parse_hostlist(nodelist_);
-        flux::Hostlist list = hosts ? std::move(*hosts) : flux::Hostlist{};
-        list.resize(size_);
-        return list;
-    }
+    flux::Hostlist hosts() const { return hosts_by_rank(nodelist_, size_); }
 
     // The parent may be lost while an answer is being made.
     void respond(const flux::Message& request, const Json& answer)
@@ -654,15 +658,17 @@ private:
     // The adopted instance goes on without a guest list, as it was before.
     flux::Task<void> undo(flux::Message request)
     {
-        doors_->stop();
-        auto failed = co_await restore_all_ranks(*dat_, hosts(), desired_.guests());
+        // A list that is on its way to a rank would open it again.
+        co_await doors_->stopped();
+        auto failed = co_await restore_all_ranks(*dat_, hosts());
         if (!parent_)
             co_return;
         undone_ = true;
         Json memo{{"dat", nullptr}, {change_key, nullptr}};
         auto posted = co_await flux::memo(*parent_, id_, std::move(memo));
         if (!posted)
-            log_error({"cannot remove the DAT's record: " + posted.error().message});
+            failed += (failed.empty() ? "" : "; ") + std::string("the DAT's record: ")
+                      + posted.error().message;
         audit(fmt::format("the job {} is no longer adopted: user {} has undone it",
                           flux::format_jobid_ascii(id_), request.userid));
         Json answer{{"failed", failed}};

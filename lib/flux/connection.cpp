@@ -506,6 +506,11 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Loop& loop, std::stri
 
 Connection::~Connection()
 {
+    close();
+}
+
+void Connection::close()
+{
     // Streams may outlive the connection; they must not wait for ever.
     state_->lost_callback = {};
     state_->lose({"the connection was closed", ECONNRESET});

@@ -93,6 +93,11 @@ public:
     void respond(const Message& request, const Json& payload);
     void respond_error(const Message& request, int errnum, std::string_view text = {});
 
+    // Ends the connection: pending calls, and all later ones, end with ECONNRESET; the
+    // callback of on_lost() is not called. So does the destructor, after which the
+    // coroutines that these calls wake must not touch the object any more.
+    void close();
+
     // Called once when the connection is lost, with the reason. Pending calls get the
     // same error first.
     void on_lost(std::function<void(const Error&)> callback);

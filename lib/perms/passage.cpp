@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
+#include <functional>
 #include <memory>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -51,14 +52,52 @@ Result<> let_through(int level, const std::string& path, const GuestList& guests
     return set_search_for(level, path, guests.users, guests.groups);
 }
 
-Result<Fd> open_level(const std::string& path)
+// What nobody but root and this user can exchange, and what guests can pass or this
+// user can open to them. `last`: the socket's own directory.
+Result<> check_level(const struct stat& status, const std::string& path, bool last)
 {
-    Fd level(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status;
-    if (!level || ::fstat(level.get(), &status) < 0)
-        return fail_errno(errno, "cannot open " + path);
-    if (status.st_uid != ::geteuid())
-        return fail("{} belongs to user {}, and did not before", path, status.st_uid);
+    bool ours = status.st_uid == ::geteuid();
+    if (!ours && status.st_uid != 0)
+        return fail("{}, on the way to the socket, belongs to user {}, who could "
+                    "exchange what is in it",
+                    path, status.st_uid);
+    if ((status.st_mode & 022) && !(status.st_mode & S_ISVTX) && !last)
+        return fail("{}, on the way to the socket, can be written by others (mode "
+                    "{:04o}) and is not sticky; chmod go-w {}",
+                    path, status.st_mode & 07777, path);
+    if (last && !ours)
+        return fail("{}, which the socket is in, belongs to user {}: only what is the "
+                    "instance's own can be opened to guests",
+                    path, status.st_uid);
+    if (!last && !ours && !(status.st_mode & S_IXOTH))
+        return fail("{}, on the way to the socket, is not searchable by others (mode "
+                    "{:04o}) and belongs to user {}",
+                    path, status.st_mode & 07777, status.st_uid);
+    return {};
+}
+
+// Opens an absolute path, level by level, without symbolic links; each level is checked
+// and shown to `see`.
+using See = std::function<void(const struct stat& status, const std::string& path)>;
+Result<Fd> walk(const std::string& path, bool to_socket, const See& see)
+{
+    Fd level(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    for (std::size_t begin = 1; level && begin < path.size();) {
+        auto end = std::min(path.find('/', begin), path.size());
+        auto here = path.substr(0, end);
+        level = Fd(::openat(level.get(), path.substr(begin, end - begin).c_str(),
+                            O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        struct stat status;
+        if (!level || ::fstat(level.get(), &status) < 0)
+            return fail_errno(errno, "cannot open " + here);
+        bool last = end == path.size() && to_socket;
+        if (auto fine = check_level(status, here, last); !fine)
+            return std::unexpected(fine.error());
+        see(status, here);
+        begin = end + 1;
+    }
+    if (!level)
+        return fail_errno(errno, "cannot open /");
     return level;
 }
 
@@ -97,42 +136,37 @@ Result<Passage> Passage::open(const std::string& socket)
     struct stat status;
     if (::lstat(passage.socket_.c_str(), &status) < 0 || !S_ISSOCK(status.st_mode))
         return fail("{} is not a socket", socket);
-    Fd level(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
     const auto& path = passage.directory_path_;
-    for (std::size_t begin = 1; level && begin < path.size();) {
-        auto end = std::min(path.find('/', begin), path.size());
-        auto here = path.substr(0, end);
-        level = Fd(::openat(level.get(), path.substr(begin, end - begin).c_str(),
-                            O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!level || ::fstat(level.get(), &status) < 0)
-            return fail_errno(errno, "cannot open " + here);
-        bool ours = status.st_uid == ::geteuid();
-        if (!ours && status.st_uid != 0)
-            return fail("{}, on the way to the socket, belongs to user {}, who could "
-                        "exchange what is in it",
-                        here, status.st_uid);
-        if ((status.st_mode & 022) && !(status.st_mode & S_ISVTX) && !ours)
-            return fail("{}, on the way to the socket, can be written by others (mode "
-                        "{:04o}) and is not sticky",
-                        here, status.st_mode & 07777);
-        if (end == path.size() && !ours)
-            return fail("the socket {} is in a directory of user {}: only what is the "
-                        "instance's own can be opened to guests",
-                        socket, status.st_uid);
-        if (end < path.size() && !(status.st_mode & S_IXOTH)) {
-            if (!ours)
-                return fail("{}, on the way to the socket, is not searchable by others "
-                            "(mode {:04o}) and belongs to user {}",
-                            here, status.st_mode & 07777, status.st_uid);
-            passage.shut_.push_back({status.st_mode & 07777, here});
-        }
-        begin = end + 1;
-    }
+    auto level =
+        walk(path, true, [&](const struct stat& seen, const std::string& here) {
+            if (here != path && seen.st_uid == ::geteuid() && !(seen.st_mode & S_IXOTH))
+                passage.shut_.push_back({seen.st_mode & 07777, here});
+        });
+    if (!level)
+        return std::unexpected(level.error());
     passage.directory_ =
-        Fd(::openat(level.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        Fd(::openat(level->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!passage.directory_)
         return fail_errno(errno, "cannot open " + path);
     return passage;
+}
+
+// A level that the file names; the way to it is walked again, so that it is the one
+// that it was.
+Result<Fd> Passage::open_level(const std::string& path)
+{
+    uid_t user = 0;
+    auto found = walk(path, true, [&](const struct stat& status, const std::string&) {
+        user = status.st_uid;
+    });
+    if (!found)
+        return found;
+    if (user != ::geteuid())
+        return fail("{} belongs to user {}, and did not before", path, user);
+    Fd level(::openat(found->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!level)
+        return fail_errno(errno, "cannot open " + path);
+    return level;
 }
 
 // Until the descriptor is closed.
@@ -204,7 +238,7 @@ Result<> Passage::write_kept(const Kept& kept) const
     ::unlinkat(directory_.get(), kept_temporary_name, 0); // of one that was killed
     Fd file(::openat(directory_.get(), kept_temporary_name,
                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file)
+    if (!file || ::fchmod(file.get(), 0600) < 0) // whatever the umask is
         return cannot();
     for (std::string_view rest = text; !rest.empty();) {
         auto written = ::write(file.get(), rest.data(), rest.size());

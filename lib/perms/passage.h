@@ -65,6 +65,7 @@ private:
         std::vector<Level>
             levels; // from the top; the last one is the socket's directory
     };
+    static Result<Fd> open_level(const std::string& path);
     Result<Fd> lock() const;
     Result<std::optional<Kept>> read_kept() const;
     Result<> write_kept(const Kept& kept) const;

@@ -193,14 +193,26 @@ Result<> write_file(const std::string& path, std::string_view text)
     return {};
 }
 
+// Whether the process ends in this time (milliseconds, and anew after each signal).
+bool ends_within(int process, int milliseconds)
+{
+    pollfd end{process, POLLIN, 0};
+    int ended;
+    while ((ended = poll(&end, 1, milliseconds)) < 0 && errno == EINTR)
+        ;
+    return ended > 0;
+}
+
 // What an engine that did not end by itself has left. The marker stays until the rest
 // is gone, so that it can be done again.
 void clear(const Directory& directory)
 {
     if (auto session = read_session(directory))
         end_leftovers(session->directory, leftover_grace);
-    std::error_code ignored;
-    std::filesystem::remove_all(directory.file("run"), ignored);
+    std::error_code failed;
+    std::filesystem::remove_all(directory.file("run"), failed);
+    if (failed)
+        return; // whoever removes the directory finds it not empty, and says so
     for (const char* name : {"session", "lock", "log", marker_name})
         unlink(directory.file(name).c_str());
 }
@@ -325,10 +337,9 @@ Result<Session> session_down()
         // Only if it is still the one that holds the lock is this descriptor its.
         if (process && engine_pid(directory) == pid) {
             signal_process(process.get(), SIGTERM);
-            struct pollfd end = {process.get(), POLLIN, 0};
-            if (poll(&end, 1, engine_end_max) == 0) {
+            if (!ends_within(process.get(), engine_end_max)) {
                 signal_process(process.get(), SIGKILL);
-                poll(&end, 1, engine_end_max);
+                ends_within(process.get(), engine_end_max);
             }
         }
     }

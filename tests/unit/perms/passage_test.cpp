@@ -87,6 +87,26 @@ TEST_CASE("the way is opened to the guests on all levels, and no further")
     REQUIRE(again.restore()); // so already
 }
 
+TEST_CASE("a level that others could exchange is refused, though it is ours")
+{
+    Rundir rundir;
+    for (mode_t mode : {0777, 0770}) {
+        ::chmod(rundir.outer.c_str(), mode);
+        CHECK_THAT(rundir.refused(), Contains("can be written by others"));
+    }
+    ::chmod(rundir.outer.c_str(), 01777);
+    CHECK(rundir.refused() == "no error");
+    // Exchanged after it was adopted: what the file names is not followed.
+    ::chmod(rundir.outer.c_str(), 0700);
+    auto passage = rundir.passage();
+    REQUIRE(passage.apply(guests(1, {1001})));
+    auto moved = rundir.top / "moved";
+    std::filesystem::rename(rundir.outer, moved);
+    std::filesystem::create_directory_symlink(moved, rundir.outer);
+    CHECK_FALSE(passage.apply(guests(2, {1002})));
+    CHECK(acl_of(moved).users == std::vector<uid_t>{1001});
+}
+
 TEST_CASE("levels that are searchable stay as they are")
 {
     Rundir rundir;
@@ -169,7 +189,7 @@ TEST_CASE("a way that is somebody else's is refused")
     auto as_owner = [&] {
         return as_user(owner_uid, owner_uid, [&] { return rundir.refused(); });
     };
-    CHECK_THAT(as_owner(), Contains("is in a directory of user 0"));
+    CHECK_THAT(as_owner(), Contains("which the socket is in, belongs to user 0"));
     REQUIRE(::chown(rundir.inner.c_str(), owner_uid, owner_uid) == 0);
     CHECK(as_owner() == "no error");
     ::chmod(rundir.outer.c_str(), 0777);
