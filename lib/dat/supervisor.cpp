@@ -349,7 +349,8 @@ private:
             }
             if (number < events_folded_)
                 continue;
-            if (adopted_ && removes_record(**event)) {
+            // Not by undo(), which has yet to answer.
+            if (adopted_ && !undone_ && removes_record(**event)) {
                 undone_ = true;
                 end_.raise({"the adoption is undone"});
                 co_return Result<>{};

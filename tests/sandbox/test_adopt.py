@@ -147,6 +147,23 @@ class Adopt(AdoptTest):
         self.assertEqual(self.dats(), [])
         self.dat("adopt", job, "--user", GUEST).succeeded()
 
+    def test_interrupted(self):
+        job = self.by_hand()
+        before = self.modes()
+        # Wherever it is by then: all of it is done, or nothing.
+        running = self.dat_background("adopt", job, "--user", GUEST)
+        eventually(
+            lambda: self.supervisors() or running.process.poll() is not None, "it is started"
+        )
+        running.signal(signal.SIGINT)
+        ran = running.wait()
+        if ran.status != 0:
+            self.assertEqual(self.dats(), [])
+            self.assertEqual(self.modes(), before)
+            eventually(lambda: not self.supervisors(), "its supervisor has gone")
+            self.dat("adopt", job, "--user", GUEST).succeeded()
+        self.assertTrue(self.enters(GUEST))
+
     def test_json(self):
         job = self.by_hand()
         adopted = self.dat("adopt", job, "--json").succeeded().json()
