@@ -2,11 +2,12 @@
 """flux-dat start, where all goes well."""
 
 import pathlib
+import shutil
 import stat
 import subprocess
 
 from tests.lib import fluxwire
-from tests.lib.sandbox import GUEST, STRANGER, SandboxTest, eventually, needs_root
+from tests.lib.sandbox import GUEST, OWNER, ROOT, STRANGER, SandboxTest, eventually, needs_root
 
 
 def door_of(dat, rank=0):
@@ -157,10 +158,17 @@ class Start(SandboxTest):
         self.start("-N2", "--name", "outer")
         [outer] = self.dats()
         inside = {"FLUX_URI": outer["uri"], "FLUX_URI_RESOLVE_LOCAL": "t"}
-        self.dat(*self.start_arguments("--name", "inner"), env=inside).succeeded()
+        # Each instance counts its jobs by itself: both may have the same id, and then
+        # they cannot share the place of their doors.
+        doors = self.place / "inner-doors"
+        doors.mkdir(mode=0o755)
+        if ROOT:
+            shutil.chown(doors, OWNER)
+        self.start("--name", "inner", "--door-dir", str(doors), env=inside)
         [inner] = self.dats(env=inside)
         self.assertEqual((inner["name"], inner["state"]), ("inner", "ready"))
         self.dat("stop", "--now", env=inside).succeeded()
+        self.assertEqual(self.files_in(doors), [])
         self.dat("stop", "--now").succeeded()
         self.assert_no_dat_left()
 
