@@ -154,6 +154,10 @@ Result<> Instance::start_services(Children& children)
         std::move(pool), std::move(*queues));
     job_services_ = std::make_unique<JobServices>(router_, *jobs_);
     job_journal_ = std::make_unique<JobJournal>(router_, *jobs_);
+    resource_journal_ = std::make_unique<ResourceJournal>(
+        router_, options_.inventory, jobs_->pool().all_R(),
+        options_.jobid.empty() ? ResourceOrigin::configuration
+                               : ResourceOrigin::job_info);
     guest_shells_ = std::make_unique<GuestShells>(router_, *jobs_);
     rexec_ = std::make_unique<Rexec>(
         router_, children,
@@ -172,20 +176,30 @@ Result<> Instance::open_rank(std::uint32_t rank, const std::string& socket, pid_
     ranks_[rank] = {std::move(*listener), socket, pid, grants, false};
     router_.set_up(rank, true);
     jobs_->rank_back(rank);
+    resource_journal_->online(Idset(rank));
     return {};
 }
 
 void Instance::lose_rank(std::uint32_t rank)
 {
+    Idset lost;
+    lose_subtree(rank, lost);
+    if (!lost.empty())
+        resource_journal_->offline(lost);
+}
+
+void Instance::lose_subtree(std::uint32_t rank, Idset& lost)
+{
     if (!router_.up(rank))
         return;
     for (auto child : router_.children(rank))
-        lose_rank(child);
+        lose_subtree(child, lost);
     router_.set_up(rank, false);
     ranks_[rank].listener.reset();
     ranks_[rank].lost = true;
     rexec_->rank_lost(rank);
     jobs_->rank_lost(rank);
+    lost.insert(rank);
     if (on_lost)
         on_lost(rank);
 }

@@ -9,6 +9,7 @@
 #include "lib/sandbox/job_journal.h"
 #include "lib/sandbox/job_services.h"
 #include "lib/sandbox/listener.h"
+#include "lib/sandbox/resource_journal.h"
 #include "lib/sandbox/rexec.h"
 
 #include <map>
@@ -86,6 +87,8 @@ private:
     Json overlay_topology(std::uint32_t rank) const;
     Idset ranks(bool up) const;
     Peer* peer_of(const Request& request) const;
+    // Takes down that rank and those below it; adds those that were up.
+    void lose_subtree(std::uint32_t rank, Idset& lost);
 
     flux::Loop& loop_;
     InstanceOptions options_;
@@ -95,6 +98,7 @@ private:
     std::unique_ptr<Jobs> jobs_;
     std::unique_ptr<JobServices> job_services_;
     std::unique_ptr<JobJournal> job_journal_;
+    std::unique_ptr<ResourceJournal> resource_journal_;
     std::unique_ptr<GuestShells> guest_shells_;
     std::unique_ptr<Rexec> rexec_;
     double starttime_;

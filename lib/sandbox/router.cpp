@@ -45,7 +45,9 @@ Router::Router(std::uint32_t size, std::uint32_t owner, std::uint32_t fanout)
 void Router::method(const std::string& topic, Where where, unsigned allow,
                     Handler handler)
 {
-    services_.emplace(std::string(service_of(topic)), where);
+    auto [service, added] = services_.emplace(std::string(service_of(topic)), where);
+    if (!added && where == Where::everywhere)
+        service->second = where;
     methods_[topic] = Method{where, allow, std::move(handler)};
 }
 
@@ -182,7 +184,8 @@ bool Router::serve(std::uint32_t entered, std::uint32_t rank, Message& request)
             return true;
         }
         auto method = methods_.find(*request.topic);
-        if (method == methods_.end())
+        if (method == methods_.end()
+            || (method->second.where == Where::root && rank != 0))
             fail(request, ENOSYS,
                  fmt::format("Unknown service method '{}'", *request.topic));
         else

@@ -72,7 +72,8 @@ public:
     enum Allow : unsigned { owner_only = 0, guests = 1, streaming_only = 2 };
     using Handler = std::function<void(const Request&)>;
 
-    // A service of the engine: "attr.get" makes the service "attr" exist.
+    // A service of the engine: "attr.get" makes the service "attr" exist. One that is
+    // everywhere may have methods that only the root knows.
     void method(const std::string& topic, Where where, unsigned allow, Handler handler);
     // Whoever keeps requests open forgets those of a departed sender.
     void on_departure(std::function<void(const Departure&)> callback);

@@ -5,7 +5,7 @@ import errno
 import json
 
 from tests.lib import fluxwire
-from tests.lib.sandbox import OWNER_ID, SandboxTest
+from tests.lib.sandbox import GUEST, OWNER_ID, SandboxTest, needs_root
 
 WAITCREATE = 1
 
@@ -65,3 +65,98 @@ class EventlogWatch(SandboxTest):
         self.assertEqual(self.names(self.watch(jobid, "guest.output")), [])
         self.cancel(fluxwire.f58(blocker))
         self.flux().wait_event(blocker, "clean")
+
+
+class JournalTest(SandboxTest):
+    def journal(self, uri=None):
+        """The stream, and what has been: restart, resource-define, and what came then."""
+        stream = self.flux(uri=uri).stream("resource.journal", {}, nodeid=0)
+        answers = []
+        while not answers or answers[-1]["events"]:
+            answers.append(stream.next())
+        self.assertEqual(answers.pop(), {"events": []})
+        return stream, answers
+
+    def lose(self, rank, uri=None):
+        self.flux(uri=uri).rpc("overlay.disconnect-subtree", {"rank": rank}, nodeid=0)
+
+    @staticmethod
+    def changes(answer):
+        return [(event["name"], event["context"]["idset"]) for event in answer["events"]]
+
+
+class ResourceJournal(JournalTest):
+    """Answers of Flux 0.88 to resource.journal, on four brokers and on the two of a job."""
+
+    def test_what_was_before_and_what_happens(self):
+        stream, [restart, define, since] = self.journal()
+        [event] = restart["events"]
+        self.assertEqual(set(event), {"timestamp", "name", "context"})
+        self.assertEqual(event["name"], "restart")
+        self.assertEqual(
+            event["context"], {"ranks": "0-3", "online": "", "nodelist": "sandbox[0-3]"}
+        )
+        [event] = define["events"]
+        self.assertEqual(event["name"], "resource-define")
+        self.assertEqual(event["context"], {"method": "configuration"})
+        self.assertEqual(
+            define["R"], self.flux().rpc("resource.sched-status", {}, nodeid=0)["all"]
+        )
+        ranks = [("online", str(rank)) for rank in range(4)]
+        self.assertEqual(sorted(self.changes(since)), ranks)
+        self.lose(2)
+        self.assertEqual(self.changes(stream.next()), [("offline", "2")])
+        # For who comes later that is in one answer with what was before it.
+        _, [*_, since] = self.journal()
+        self.assertEqual(self.changes(since)[-1], ("offline", "2"))
+        self.assertEqual(sorted(self.changes(since)[:-1]), ranks)
+        self.lose(3)
+        self.assertEqual(self.changes(stream.next()), [("offline", "3")])
+
+    def test_of_a_job(self):
+        self.start("-N2")
+        [dat] = self.dats()
+        uri = dat["uri"].replace("ssh://sandbox0", "local://")
+        stream, [restart, define, since] = self.journal(uri)
+        self.assertEqual(restart["events"][0]["context"]["ranks"], "0-1")
+        self.assertEqual(define["events"][0]["context"], {"method": "job-info"})
+        self.assertEqual(sorted(self.changes(since)), [("online", "0"), ("online", "1")])
+        self.lose(1, uri)
+        self.assertEqual(self.changes(stream.next()), [("offline", "1")])
+
+    def refused(self, nodeid=0, user=None, stream=True):
+        flux = self.flux(user=user) if user else self.flux()
+        with self.assertRaises(fluxwire.FluxError) as refused:
+            if stream:
+                flux.stream("resource.journal", {}, nodeid=nodeid).next()
+            else:
+                flux.rpc("resource.journal", {}, nodeid=nodeid)
+        return refused.exception.errno, refused.exception.text
+
+    def test_only_as_a_stream(self):
+        self.assertEqual(
+            self.refused(stream=False), (errno.EPROTO, "journal requires streaming RPC flag")
+        )
+
+    def test_only_on_rank_0(self):
+        unknown = (errno.ENOSYS, "Unknown service method 'resource.journal'")
+        self.assertEqual(self.refused(nodeid=1), unknown)
+        at_rank_1 = self.flux(uri=self.env["FLUX_URI"].replace("local-0", "local-1"))
+        with self.assertRaises(fluxwire.FluxError) as refused:
+            at_rank_1.stream("resource.journal", {}).next()
+        self.assertEqual((refused.exception.errno, refused.exception.text), unknown)
+
+    @needs_root
+    def test_only_for_the_owner(self):
+        self.assertEqual(
+            self.refused(user=GUEST), (errno.EPERM, "Request requires owner credentials")
+        )
+
+
+class ResourceJournalOfAChain(JournalTest):
+    up_options = ("--conf", "tbon.topo=kary:1")
+
+    def test_a_rank_is_lost_with_those_below_it(self):
+        stream, _ = self.journal()
+        self.lose(2)
+        self.assertEqual(self.changes(stream.next()), [("offline", "2-3")])
