@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat status."""
 
+import os
+import signal
+
 from tests.lib import fluxwire
-from tests.lib.sandbox import GUEST, OWNER, OWNER_ID, STRANGER, SandboxTest, needs_root
+from tests.lib.sandbox import (
+    GUEST,
+    OWNER,
+    OWNER_ID,
+    STRANGER,
+    SandboxTest,
+    eventually,
+    needs_root,
+    processes_of,
+)
 
 
 class Status(SandboxTest):
@@ -73,3 +85,25 @@ class Status(SandboxTest):
         flux = self.flux()
         flux.submit(fluxwire.jobspec(["sleep", "600"], nodes=1), userid=OWNER_ID)
         self.assertEqual(self.dats(), [])
+
+    def broker(self, rank):
+        """The process id of a rank's broker, which has its door on its command line."""
+        [pid] = [
+            pid
+            for pid, words in processes_of(self.installed.program).items()
+            if f"local-uri=local://{self.doors}/" in words and f".{rank}/local" in words
+        ]
+        return pid
+
+    def test_a_rank_that_died(self):
+        self.start("-N2", "--name", "demo")
+        self.assertNotIn("ranks up", self.dat("status").succeeded().out)
+        os.kill(self.broker(1), signal.SIGKILL)
+        # The list tells without being asked for this one.
+        eventually(lambda: self.dats()[0]["ranks_up"] == 1, "the list says so")
+        [dat] = self.dats()
+        self.assertEqual((dat["state"], dat["nnodes"]), ("ready", 2))
+        self.assertIn("ready (1/2 ranks up)", self.dat("status").succeeded().out)
+        ran = self.dat("grant", GUEST).ended(6)
+        self.assert_says(ran, ["not in force on all ranks", "rank 1"])
+        self.assertIn("(1/2 ranks up)", self.dat("status").succeeded().out)
