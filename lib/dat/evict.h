@@ -17,7 +17,7 @@ namespace fluxdat::dat {
 class Evictor
 {
 public:
-    // `name` and `id` are the DAT's, for the note.
+    // `name` is the DAT's, for the note.
     Evictor(flux::Loop& loop, flux::Connection& dat, std::string name);
 
     // Follows the jobs until the connection is lost. The error is why it could not:

@@ -370,7 +370,10 @@ class Drained(ListTest):
             os.kill(workers[0], signal.SIGKILL)
             self.ended(self.submit(self.inside, "true", nodes=2))
             eventually(lambda: len(self.drained()) == 2, "Flux has drained both nodes")
+            # As grant would, but there is nobody who would answer it.
+            self.post_change(grant=[GUEST])
         self.eventually_nothing_drained()
+        self.assert_works(GUEST)
 
     def test_what_a_job_of_a_guest_drained_stays(self):
         self.spoilt_job()
@@ -392,6 +395,16 @@ class Drained(ListTest):
         self.kill_worker()
         self.eventually_answers()
         self.assertEqual(self.drained(), {1: "repairs"})
+
+    def post_change(self, grant):
+        named = {"users": [pwd.getpwnam(user).pw_uid for user in grant], "groups": [], "managers": []}
+        nobody = {"users": [], "groups": [], "managers": []}
+        change = {
+            "version": 1, "key": "by hand", "by": 0, "grant": named, "revoke": nobody,
+            "open": "as before", "keep_jobs": False,
+        }  # fmt: skip
+        job = fluxwire.parse_jobid(self.jobid)
+        self.flux().rpc("job-manager.memo", {"id": job, "memo": {"dat_change": change}})
 
     def eventually_answers(self):
         """The supervisor does, and has read what there was to read."""
