@@ -96,7 +96,8 @@ std::string or_dash(std::string text)
 
 std::string local_time(double when)
 {
-    auto seconds = static_cast<std::time_t>(when);
+    constexpr double year_9999 = 253402300799; // others' numbers may be any
+    auto seconds = static_cast<std::time_t>(std::clamp(when, 0.0, year_9999));
     std::tm parts{};
     localtime_r(&seconds, &parts);
     std::array<char, 64> text{};

@@ -71,10 +71,12 @@ public:
         auto fit = co_await check_configuration();
         if (!fit)
             co_return std::unexpected(fit.error());
-        auto opened = co_await open_ways();
-        if (!opened)
-            co_return std::unexpected(opened.error());
-        auto ready = co_await start_supervisor();
+        auto claimed = co_await claim();
+        if (!claimed)
+            co_return std::unexpected(claimed.error());
+        auto ready = co_await open_ways();
+        if (ready)
+            ready = co_await start_supervisor();
         if (ready)
             ready = co_await wait_until_ready();
         if (!ready)
@@ -153,6 +155,33 @@ private:
         co_return Result<>{};
     }
 
+    // The record comes before anything is done: who is killed from here on leaves an
+    // adoption that can be undone. Of two at once, the first one in the eventlog goes
+    // on.
+    flux::Task<Result<>> claim()
+    {
+        file_.adopted = true;
+        file_.record.name = options_.name;
+        file_.record.guests = options_.guests;
+        file_.record.managers = options_.managers;
+        file_.record.adoption = new_change_key();
+        auto posted = co_await post_record(parent_, id_, file_.record);
+        if (!posted)
+            co_return posted;
+        auto log = co_await flux::lookup(parent_, id_, "eventlog");
+        if (!log)
+            co_return std::unexpected(log.error());
+        std::string first;
+        for (auto& event : parse_eventlog(*log))
+            if (removes_record(event))
+                first.clear();
+            else if (auto record = record_in(event); record && first.empty())
+                first = record->adoption;
+        if (first == file_.record.adoption)
+            co_return Result<>{};
+        co_return fail("another adopt of {} was first", job());
+    }
+
     flux::Task<Result<>> open_ways()
     {
         auto list = flux::dump_json(to_json(options_.guests));
@@ -165,14 +194,7 @@ private:
         }
         if (wrong.empty())
             co_return Result<>{};
-        co_await shut_ways();
-        co_return fail("{} cannot be adopted, and is as it was: {}", job(), wrong);
-    }
-
-    flux::Task<void> shut_ways()
-    {
-        // The error that led here is the one to tell.
-        (void)co_await restore_all_ranks(*dat_, hosts_by_rank(nodelist_, size_));
+        co_return fail("{} cannot be adopted: {}", job(), wrong);
     }
 
     // After the record was posted: a supervisor may run already, or be about to.
@@ -188,32 +210,32 @@ private:
         Json nothing = Json::object();
         auto asked =
             co_await ask_supervisor(loop_, parent_, dat, "undo", std::move(nothing));
-        if (asked)
+        if (asked && flux::text_at(*asked, "failed").empty()) {
+            why.message += "; it is as it was";
             co_return why;
-        // A supervisor that comes now finds no record, and goes.
-        auto removed = co_await remove_record(parent_, id_);
+        }
         auto failed =
             co_await restore_all_ranks(*dat_, hosts_by_rank(nodelist_, size_));
-        if (!removed)
-            failed += (failed.empty() ? "" : "; ") + removed.error().message;
-        if (!failed.empty())
-            why.message += "; not undone: " + failed;
+        if (failed.empty()) {
+            // A supervisor that comes now finds no record, and goes.
+            auto removed = co_await remove_record(parent_, id_);
+            if (!removed)
+                failed = removed.error().message;
+        }
+        why.message +=
+            failed.empty()
+                ? "; it is as it was"
+                : fmt::format("; and it is not undone (flux-dat adopt --undo "
+                              "{}): {}",
+                              flux::format_jobid_ascii(id_), failed);
         co_return why;
     }
 
     flux::Task<Result<>> start_supervisor()
     {
-        DatFile file;
-        file.adopted = true;
-        file.record.name = options_.name;
-        file.record.guests = options_.guests;
-        file.record.managers = options_.managers;
-        auto posted = co_await post_record(parent_, id_, file.record);
-        if (!posted)
-            co_return posted;
         flux::Command command;
         command.cmdline = {options_.program, "supervise", "--detach",
-                           flux::dump_json(to_json(file))};
+                           flux::dump_json(to_json(file_))};
         command.environment = {{"FLUX_URI", "local://" + socket_},
                                {"PATH", "/usr/bin:/bin"}};
         if (const char* local = std::getenv("FLUX_URI_RESOLVE_LOCAL"))
@@ -228,7 +250,6 @@ private:
     flux::Task<Result<>> wait_until_ready()
     {
         flux::EventlogWatch watch(parent_, id_, "eventlog");
-        bool ours = false; // a record of an adoption before this one does not count
         while (true) {
             auto event = co_await watch.next(&interrupt_);
             if (!event)
@@ -236,11 +257,8 @@ private:
             if (!*event)
                 co_return fail("{} has ended", job());
             auto record = record_in(**event);
-            if (!record)
-                continue;
-            if (record->state == State::submitted)
-                ours = true;
-            else if (ours && record->state == State::ready)
+            if (record && record->adoption == file_.record.adoption
+                && record->state == State::ready)
                 co_return Result<>{};
         }
     }
@@ -252,6 +270,7 @@ private:
     flux::Interrupt& interrupt_;
     std::unique_ptr<flux::Connection> dat_;
     std::uint32_t size_ = 0;
+    DatFile file_;
     std::string nodelist_, socket_; // of rank 0
 };
 
@@ -294,6 +313,9 @@ flux::Task<Result<>> undo_from_here(flux::Loop& loop, flux::Connection& parent,
 
 flux::Task<Result<>> undo_adoption(flux::Loop& loop, flux::Connection& parent, Dat dat)
 {
+    if (dat.record.adoption.empty())
+        co_return fail("the DAT \"{}\" was not adopted; flux-dat stop ends it",
+                       dat.record.name);
     Json nothing = Json::object();
     auto answer =
         co_await ask_supervisor(loop, parent, dat, "undo", std::move(nothing));

@@ -24,10 +24,11 @@ struct AdoptOptions {
     std::string program; // of flux-dat, absolute, the same on every node
 };
 
-// Adopts the job. All or nothing: where it fails on one rank, it is undone on the
-// others. Errors: no such job, not running, not this user's (exit 7), no Flux instance,
-// a DAT already; a configuration that lets no guest in, with the line that is missing;
-// a rank, by number and host, and why.
+// Adopts the job. All or nothing: where it fails on one rank, or is interrupted, it is
+// undone on all; and what a killed one leaves can be undone. Errors: no such job, not
+// running, not this user's (exit 7), no Flux instance, a DAT already; a configuration
+// that lets no guest in, with the line that is missing; a rank, by number and host, and
+// why.
 flux::Task<Result<Dat>> adopt(flux::Loop& loop, flux::Connection& parent,
                               flux::JobId id, AdoptOptions options,
                               flux::Interrupt& interrupt);

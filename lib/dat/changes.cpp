@@ -246,6 +246,13 @@ Result<Desired::Effect> Desired::apply(const Change& change, double when)
          effect.revoked.users, change.keep_jobs, when);
     keep(next.kept_groups_, change.grant.groups, change.revoke.groups,
          effect.revoked.groups, change.keep_jobs, when);
+    bool any_kept = kept_open_ || !kept_users_.empty() || !kept_groups_.empty();
+    if (any_kept && !change.keep_jobs) {
+        for (auto uid : change.revoke.users)
+            next.ended_users_[uid] = when;
+        for (auto gid : change.revoke.groups)
+            next.ended_groups_[gid] = when;
+    }
     next.guests_.users = ids_of(next.users_);
     next.guests_.groups = ids_of(next.groups_);
     auto valid = perms::validate(next.guests_, owner_);
@@ -257,7 +264,8 @@ Result<Desired::Effect> Desired::apply(const Change& change, double when)
         return std::unexpected(valid.error());
     }
     effect.kept = next.kept_users_ != kept_users_ || next.kept_groups_ != kept_groups_
-                  || next.kept_open_ != kept_open_;
+                  || next.kept_open_ != kept_open_ || next.ended_users_ != ended_users_
+                  || next.ended_groups_ != ended_groups_;
     *this = std::move(next);
     return effect;
 }
@@ -276,17 +284,22 @@ bool Desired::admits(uid_t uid, const GroupsOf& groups) const
 
 bool Desired::keeps(uid_t uid, double submitted, const GroupsOf& groups) const
 {
-    if (kept_open_ && submitted <= *kept_open_)
-        return true;
-    if (auto kept = kept_users_.find(uid); kept != kept_users_.end())
-        return submitted <= kept->second;
-    if (kept_groups_.empty())
+    auto until = [submitted](const auto& times, auto id) {
+        auto found = times.find(id);
+        return found != times.end() && submitted <= found->second;
+    };
+    if (until(ended_users_, uid))
         return false;
-    auto of_user = groups(uid);
-    return !of_user || std::any_of(of_user->begin(), of_user->end(), [&](gid_t gid) {
-        auto kept = kept_groups_.find(gid);
-        return kept != kept_groups_.end() && submitted <= kept->second;
-    });
+    bool asks_groups = !kept_groups_.empty() || !ended_groups_.empty();
+    auto of_user = asks_groups ? groups(uid) : std::optional(std::vector<gid_t>{});
+    auto any_group = [&](const auto& times) {
+        return std::any_of(of_user->begin(), of_user->end(),
+                           [&](gid_t gid) { return until(times, gid); });
+    };
+    if (of_user && any_group(ended_groups_))
+        return false;
+    return (kept_open_ && submitted <= *kept_open_) || until(kept_users_, uid)
+           || !of_user || any_group(kept_groups_);
 }
 
 Json to_json(const Desired& desired)

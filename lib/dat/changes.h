@@ -126,6 +126,10 @@ private:
     std::map<uid_t, double> kept_users_;
     std::map<gid_t, double> kept_groups_;
     std::optional<double> kept_open_;
+    // Of those revoked without it while others were kept: when. It goes before being
+    // kept, on whatever ground, for what was submitted until then.
+    std::map<uid_t, double> ended_users_;
+    std::map<gid_t, double> ended_groups_;
 };
 
 // {"users":[{"id","by","since"}..], "groups":[..], "managers":[..], "generation",

@@ -60,8 +60,10 @@ flux::Task<Result<>> Evictor::follow()
             }
         }
         // After all its events: a job that was here before may have started.
-        if (auto found = jobs_.find(id); found != jobs_.end())
+        if (auto found = jobs_.find(id); found != jobs_.end()) {
             judge(id, found->second);
+            groups_.clear();
+        }
     }
 }
 
@@ -69,15 +71,24 @@ void Evictor::judge(const Desired& desired)
 {
     desired_ = desired;
     has_list_ = true;
+    // A user may have very many jobs, and a directory server takes its time.
+    groups_.clear();
     for (auto& [id, job] : jobs_)
         judge(id, job);
+    groups_.clear();
 }
 
 void Evictor::judge(flux::JobId id, Job& job)
 {
-    if (!has_list_ || job.judged || desired_.admits(job.user, groups_of))
+    auto groups = [this](uid_t uid) {
+        auto [known, is_new] = groups_.try_emplace(uid);
+        if (is_new)
+            known->second = groups_of(uid);
+        return known->second;
+    };
+    if (!has_list_ || job.judged || desired_.admits(job.user, groups))
         return;
-    if (job.started && desired_.keeps(job.user, job.submitted, groups_of))
+    if (job.started && desired_.keeps(job.user, job.submitted, groups))
         return;
     job.judged = true;
     loop_.spawn(cancel(id, job.user));

@@ -46,6 +46,8 @@ private:
     Desired desired_;
     bool has_list_ = false;
     std::map<flux::JobId, Job> jobs_;
+    // Of users, for as long as one pass takes.
+    std::map<uid_t, std::optional<std::vector<gid_t>>> groups_;
 };
 
 // The groups of a user on this node; none for a user whom it does not know, nothing if

@@ -122,6 +122,11 @@ flux::Task<Result<ListChanged>> change_list(flux::Loop& loop, flux::Connection& 
                                             Dat dat, Change change)
 {
     auto phase = dat.phase();
+    if (phase == "starting" && !dat.record.adoption.empty())
+        co_return fail(
+            "the adoption of the job {} was not finished: flux-dat adopt --undo "
+            "{}, then adopt it again",
+            flux::format_jobid(dat.job.id), flux::format_jobid_ascii(dat.job.id));
     if (phase == "pending" || phase == "starting")
         co_return co_await record(parent, dat, std::move(change));
     co_return co_await ask(loop, parent, dat, change);

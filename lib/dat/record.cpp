@@ -2,6 +2,7 @@
 #include "lib/dat/record.h"
 
 #include "lib/flux/jobid.h"
+#include "lib/flux/json.h"
 #include "lib/flux/message.h"
 
 #include <cctype>
@@ -138,6 +139,10 @@ Json to_json(const Record& record)
     if (!record.service_name.empty())
         json["service"] = {{"name", record.service_name},
                            {"rank", record.service_rank}};
+    if (record.stop_at > 0)
+        json["stop_at"] = record.stop_at;
+    if (!record.adoption.empty())
+        json["adoption"] = record.adoption;
     if (!record.stop_reason.empty())
         json["stop_reason"] = record.stop_reason;
     return json;
@@ -183,6 +188,8 @@ Result<Record> record_from_json(const Json& json)
     record.ranks_up = static_cast<std::uint32_t>(*ranks_up);
     if (auto service = read_service(json, record); !service)
         return std::unexpected(service.error());
+    record.stop_at = flux::number_at(json, "stop_at");
+    record.adoption = flux::text_at(json, "adoption");
     if (auto reason = json.find("stop_reason");
         reason != json.end() && reason->is_string())
         record.stop_reason = reason->get<std::string>();

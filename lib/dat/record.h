@@ -45,6 +45,8 @@ struct Record {
     std::uint32_t service_rank = 0; // the parent's rank where it is registered
     // How many ranks are up, as the supervisor saw it last. Until it says so: 0.
     std::uint32_t ranks_up = 0;
+    double stop_at = 0;      // when it is to end at the latest; seconds since the epoch
+    std::string adoption;    // tells one adoption (adopt.h) from another; empty: none
     std::string stop_reason; // why it is stopping, for people; else empty
 };
 

@@ -6,6 +6,7 @@
 #include "lib/dat/supervisor.h"
 
 #include "lib/dat/audit.h"
+#include "lib/dat/jobspec.h"
 #include "lib/result.h"
 #include "lib/say.h"
 
@@ -128,6 +129,10 @@ int supervise(const std::string& program, const std::string& dat_file)
 
 int supervise_detached(const std::string& program, const std::string& dat_file)
 {
+    if (auto file = read_dat_file(dat_file); !file) {
+        say(stderr, "flux-dat supervise: {}\n", file.error().message);
+        return 1;
+    }
     // Out of the session and the pipes of whoever waits for this process.
     if (daemon(0, 0) < 0) {
         say(stderr, "flux-dat supervise: cannot detach: {}\n", std::strerror(errno));

@@ -32,6 +32,11 @@ constexpr double reconnect_delay_min = 0.2, reconnect_delay_max = 10;
 // Seconds in which a change that was posted must come back in the job's eventlog. It
 // does in some milliseconds.
 constexpr double event_time_max = 20;
+// Seconds between two lines about jobs of the same user that were cancelled.
+constexpr double cancelled_line_pause = 10;
+// Questions that are worked on at a time; more are for later (EAGAIN). A status starts
+// a process on every rank, and a guest may ask without waiting for answers.
+constexpr int statuses_max = 8, admissions_max = 64;
 
 const Json::json_pointer imp_path("/exec/imp");
 
@@ -39,6 +44,26 @@ void log_error(const Error& error)
 {
     complain(error.message);
 }
+
+double wall_clock()
+{
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// One more at work, for the scope.
+class AtWork
+{
+public:
+    explicit AtWork(int& count) : count_(count) { count_++; }
+    ~AtWork() { count_--; }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+
+private:
+    int& count_;
+};
 
 class Supervisor
 {
@@ -53,6 +78,12 @@ public:
     flux::Task<Result<>> run()
     {
         auto connected = co_await connect_dat();
+        if (!connected
+            && (connected.error().errnum == ENOENT
+                || connected.error().errnum == ECONNREFUSED)) {
+            log_error(connected.error()); // the broker is gone, and with it the DAT
+            co_return Result<>{};
+        }
         if (!connected)
             co_return connected;
         double delay = reconnect_delay_min;
@@ -205,10 +236,17 @@ private:
                 flux::format_jobid_ascii(id), user));
         };
         evictor_->on_cancel = [this](flux::JobId id, uid_t user) {
+            // Whoever is still connected can submit without end.
+            auto& said = cancelled_[user];
+            said.jobs++;
+            double now = wall_clock();
+            if (now - said.when < cancelled_line_pause)
+                return;
+            said.when = now;
             audit(fmt::format("the DAT \"{}\" ({}): cancelled the job {} of user {}, "
-                              "who is not on the guest list",
+                              "who is not on the guest list ({} so far)",
                               record_.name, flux::format_jobid_ascii(id_),
-                              flux::format_jobid_ascii(id), user));
+                              flux::format_jobid_ascii(id), user, said.jobs));
         };
         auto followed = co_await evictor_->follow();
         if (!followed && !lost_dat_ && !end_.reason())
@@ -257,6 +295,8 @@ private:
             record_.state = State::ready;
             record_.ranks_up = size_; // or this program would not run yet
         }
+        if (record_.state == State::stopping && !stopping_)
+            loop_.spawn(wind_down(std::max(0.0, record_.stop_at - wall_clock())));
         announced_ = true;
         posted_record_ = nullptr; // the parent may not have got the last one
         co_return co_await post_record();
@@ -271,7 +311,8 @@ private:
             co_return std::unexpected(log.error());
         auto folded = fold(parse_eventlog(*log), geteuid(), first_);
         // adopt posts the record first: without it the adoption was given up.
-        if (adopted_ && !folded.record) {
+        if (adopted_
+            && (!folded.record || folded.record->adoption != first_.adoption)) {
             end_.raise({"the adoption was given up"});
             co_return std::unexpected(*end_.reason());
         }
@@ -283,14 +324,18 @@ private:
         // one did is seen by doing it again.
         bool first = record_.state == State::submitted;
         if (!doors_)
-            doors_ =
-                std::make_unique<Doors>(loop_, *dat_, hosts(), entrance(),
-                                        first ? first_.guests.generation : 0, [this] {
-                                            if (announced_ && parent_)
-                                                loop_.spawn(update_record());
-                                        });
+            make_doors(first ? first_.guests.generation : 0);
         put_in_force();
         co_return Result<>{};
+    }
+
+    void make_doors(std::uint64_t applied)
+    {
+        doors_ =
+            std::make_unique<Doors>(loop_, *dat_, hosts(), entrance(), applied, [this] {
+                if (announced_ && parent_)
+                    loop_.spawn(update_record());
+            });
     }
 
     Entrance entrance() const { return adopted_ ? Entrance::passage : Entrance::door; }
@@ -398,7 +443,8 @@ private:
                     request, EPERM,
                     "the details of this DAT are for its owner and "
                     "managers");
-            loop_.spawn(answer_status(request));
+            if (!is_busy(request, statuses_, statuses_max))
+                loop_.spawn(answer_status(request));
         } else if (method == "undo") {
             if (!owner)
                 return parent_->respond_error(request, EPERM,
@@ -408,7 +454,8 @@ private:
                     request, EINVAL, "this DAT was not adopted; flux-dat stop ends it");
             loop_.spawn(undo(request));
         } else if (method == "admission") {
-            answer_admission(request);
+            if (!is_busy(request, admissions_, admissions_max))
+                answer_admission(request);
         } else if (method == "history") {
             if (!manager)
                 return parent_->respond_error(
@@ -551,6 +598,7 @@ private:
                     "owner or a manager",
                     request.userid));
         loop_.spawn([](Supervisor& self, flux::Message asked) -> flux::Task<void> {
+            AtWork one(self.admissions_);
             auto job = co_await flux::list_job(*self.parent_, self.id_);
             if (!self.parent_)
                 co_return;
@@ -597,8 +645,20 @@ private:
         co_return imp_;
     }
 
+    bool is_busy(const flux::Message& request, int at_work, int max)
+    {
+        if (at_work < max)
+            return false;
+        parent_->respond_error(
+            request, EAGAIN,
+            "this DAT's supervisor has too many questions at a time; "
+            "try again");
+        return true;
+    }
+
     flux::Task<void> answer_status(flux::Message request)
     {
+        AtWork one(statuses_);
         auto ranks = co_await check_ranks(*dat_, hosts(), entrance(), record_.guests);
         Json active{{"states", {"pending", "running"}}};
         auto jobs = co_await flux::list_jobs(*dat_, std::move(active));
@@ -625,14 +685,23 @@ private:
     // Closed to new jobs; those that run are told, and have until the grace is over.
     flux::Task<void> stop(flux::Message request, double grace)
     {
+        double end = wall_clock() + grace;
+        record_.stop_at = record_.state == State::stopping && record_.stop_at > 0
+                              ? std::min(record_.stop_at, end)
+                              : end;
         record_.state = State::stopping;
         record_.stop_reason = "stopped by its owner";
         co_await update_record();
         respond(request, Json(nullptr));
-        if (stopping_)
-            co_return end_if_sooner(grace);
-        stopping_ = true;
+        co_await wind_down(grace);
+    }
+
+    // Also after a worker before this one had begun it.
+    flux::Task<void> wind_down(double grace)
+    {
         end_if_sooner(grace);
+        if (std::exchange(stopping_, true))
+            co_return;
         Json payload{
             {"enable", false}, {"all", true}, {"reason", "this DAT is ending"}};
         auto closed =
@@ -664,15 +733,24 @@ private:
         auto failed = co_await restore_all_ranks(*dat_, hosts());
         if (!parent_)
             co_return;
-        undone_ = true;
-        Json memo{{"dat", nullptr}, {change_key, nullptr}};
-        auto posted = co_await flux::memo(*parent_, id_, std::move(memo));
-        if (!posted)
-            failed += (failed.empty() ? "" : "; ") + std::string("the DAT's record: ")
-                      + posted.error().message;
+        if (failed.empty()) {
+            undone_ = true;
+            Json memo{{"dat", nullptr}, {change_key, nullptr}};
+            auto posted = co_await flux::memo(*parent_, id_, std::move(memo));
+            undone_ = posted.has_value();
+            if (!posted)
+                failed = "the DAT's record: " + posted.error().message;
+        }
+        Json answer{{"failed", failed}};
+        if (!undone_) { // as before, and with a supervisor
+            doors_.reset();
+            make_doors(0);
+            put_in_force();
+            respond(request, answer);
+            co_return;
+        }
         audit(fmt::format("the job {} is no longer adopted: user {} has undone it",
                           flux::format_jobid_ascii(id_), request.userid));
-        Json answer{{"failed", failed}};
         respond(request, answer);
         end_.raise({"the adoption is undone"});
     }
@@ -730,7 +808,13 @@ private:
     std::unique_ptr<Doors> doors_;
     std::unique_ptr<Evictor> evictor_;
     std::unique_ptr<Undrainer> undrainer_;
-    Json imp_; // describe_imp(), once it is known
+    struct Cancelled {
+        std::uint64_t jobs = 0;
+        double when = 0; // of the last line about it
+    };
+    std::map<uid_t, Cancelled> cancelled_;
+    int statuses_ = 0, admissions_ = 0; // at work
+    Json imp_;                          // describe_imp(), once it is known
     std::unique_ptr<flux::Connection> parent_;
     std::string nodelist_;   // of the DAT's job in the parent, in the order of ranks
     bool announced_ = false; // the record here is the DAT's, not only the file's

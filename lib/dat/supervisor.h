@@ -4,9 +4,9 @@
 //
 //     flux-dat supervise DAT-FILE
 //
-// (In an instance that was adopted, adopt.h, it is a process that belongs to nobody, and
-// the ways to the sockets have been opened when it is started: what is said here of doors
-// holds for these. There is no file; what would be in it is the argument.)
+// (In an instance that was adopted, adopt.h, it is a process that belongs to nobody,
+// and the ways to the sockets have been opened when it is started: what is said here of
+// doors holds for these. There is no file; what would be in it is the argument.)
 //
 // That it runs means that every rank is up: a broker starts its initial program when
 // all ranks have joined. That a rank is up means that its launcher made its door. So

@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view first_line = "flux-dat-adopted 1\n";
 constexpr std::size_t kept_size_max = 64u << 10; // bytes; a level is a path
+constexpr const char* lock_name = "flux-dat-adopted.lock";
 constexpr const char* kept_temporary_name = "flux-dat-adopted.new";
 constexpr mode_t socket_bits = 0666; // what connecting takes
 
@@ -169,15 +170,18 @@ Result<Fd> Passage::open_level(const std::string& path)
     return level;
 }
 
-// Until the descriptor is closed.
+// Until the descriptor is closed. Not the directory itself: guests may open that, where
+// it was readable before, and hold a lock on it.
 Result<Fd> Passage::lock() const
 {
-    Fd lock(::openat(directory_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    Fd lock(::openat(directory_.get(), lock_name,
+                     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     while (lock && ::flock(lock.get(), LOCK_EX) < 0)
         if (errno != EINTR)
             lock = Fd();
     if (!lock)
-        return fail_errno(errno, "cannot lock " + directory_path_);
+        return fail_errno(errno,
+                          fmt::format("cannot lock {}/{}", directory_path_, lock_name));
     return lock;
 }
 
@@ -287,9 +291,20 @@ Result<> Passage::apply(const GuestList& guests)
     auto locked = lock();
     if (!locked)
         return std::unexpected(locked.error());
+    auto applied = put_in_force(guests);
+    if (!applied && ::faccessat(directory_.get(), adopted_file_name, F_OK, 0) < 0)
+        ::unlinkat(directory_.get(), lock_name, 0); // nothing of ours is left
+    return applied;
+}
+
+Result<> Passage::put_in_force(const GuestList& guests) const
+{
     auto found = read_kept();
-    if (!found)
+    if (!found) {
+        // Who is on which list cannot be told: nobody, then.
+        (void)set_mode_only(directory_.get(), directory_path_, 0700);
         return std::unexpected(found.error());
+    }
     bool first = !*found;
     auto kept = first ? first_levels() : Result<Kept>(std::move(**found));
     if (!kept)
@@ -393,9 +408,13 @@ Result<> Passage::restore()
     auto kept = read_kept();
     if (!kept)
         return std::unexpected(kept.error());
-    if (!*kept)
-        return {};
-    return put_back(**kept);
+    if (*kept)
+        if (auto put = put_back(**kept); !put)
+            return put;
+    if (::unlinkat(directory_.get(), lock_name, 0) < 0 && errno != ENOENT)
+        return fail_errno(
+            errno, fmt::format("cannot remove {}/{}", directory_path_, lock_name));
+    return {};
 }
 
 } // namespace fluxdat::perms

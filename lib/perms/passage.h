@@ -46,7 +46,7 @@ public:
     // Puts this list in force. A list of an older generation than the one in force is
     // refused with errnum ESTALE. What the first call could not finish is undone.
     // Errors: as set_search_for(); a level that has an ACL of its own, which would be
-    // lost.
+    // lost; a kept file that is damaged: then the socket's directory is shut to all.
     Result<> apply(const GuestList& guests);
 
     // What is not as this list wants it, one line for people each.
@@ -70,6 +70,7 @@ private:
     Result<std::optional<Kept>> read_kept() const;
     Result<> write_kept(const Kept& kept) const;
     Result<Kept> first_levels() const;
+    Result<> put_in_force(const GuestList& guests) const;
     Result<> put_back(const Kept& kept) const;
 
     std::string socket_, directory_path_;

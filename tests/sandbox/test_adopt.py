@@ -164,6 +164,51 @@ class Adopt(AdoptTest):
             self.dat("adopt", job, "--user", GUEST).succeeded()
         self.assertTrue(self.enters(GUEST))
 
+    def test_two_at_once(self):
+        job = self.by_hand()
+        calls = [
+            self.dat_background("adopt", job, "--user", GUEST, "--name", name)
+            for name in ("one", "two")
+        ]
+        ran = [call.wait() for call in calls]
+        self.assertEqual(sorted(one.status for one in ran), [0, 1], [str(one) for one in ran])
+        [dat] = self.dats()
+        self.assertEqual((dat["state"], dat["applied"]), ("ready", 1))
+        self.assertEqual(len(self.supervisors()), 2)  # one, in two processes
+        self.assertTrue(self.enters(GUEST))
+        self.dat("revoke", GUEST).succeeded()
+        self.dat("adopt", "--undo", job).succeeded()
+        eventually(lambda: not self.supervisors(), "its supervisor has gone")
+        self.assertEqual(self.dats(), [])
+        self.assertFalse(self.enters(GUEST))
+
+    def test_what_a_killed_one_leaves_can_be_undone(self):
+        job = self.by_hand()
+        before = self.modes()
+        running = self.dat_background("adopt", job, "--user", GUEST)
+        kept = self.socket.parent / "flux-dat-adopted"
+        eventually(lambda: kept.exists() or running.process.poll() is not None, "it has begun")
+        running.signal(signal.SIGKILL).wait()
+        self.dat("adopt", "--undo", job).succeeded()
+        self.assertEqual(self.modes(), before)
+        self.assertFalse(self.enters(GUEST))
+        self.assertEqual(self.dats(), [])
+        eventually(lambda: not self.supervisors(), "its supervisor has gone")
+
+    def test_undo_that_fails_gives_up_nothing(self):
+        job = self.by_hand()
+        self.dat("adopt", job, "--user", GUEST).succeeded()
+        kept = self.socket.parent / "flux-dat-adopted"
+        text = kept.read_text()
+        kept.write_text(text.replace("end\n", ""))
+        self.assert_says(self.dat("adopt", "--undo", job).ended(6), ["not undone", "is damaged"])
+        self.assertEqual(len(self.dats()), 1)
+        self.dat("revoke", GUEST).ended(6)
+        self.assertFalse(self.enters(GUEST))
+        kept.write_text(text)
+        self.dat("adopt", "--undo", job).succeeded()
+        self.assertEqual(self.dats(), [])
+
     def test_json(self):
         job = self.by_hand()
         adopted = self.dat("adopt", job, "--json").succeeded().json()

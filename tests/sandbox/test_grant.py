@@ -252,7 +252,9 @@ class Grant(ListTest):
         # As they stand in the eventlog, worked out here. One that found it so already when
         # nothing else was under way is not there.
         expected, posted = {GUEST}, 0
-        for event in self.flux().events(fluxwire.parse_jobid(self.jobid)):
+        job = fluxwire.parse_jobid(self.jobid)
+        log = self.flux().rpc("job-info.lookup", {"id": job, "keys": ["eventlog"], "flags": 0})
+        for event in map(json.loads, log["eventlog"].splitlines()):
             change = event.get("context", {}).get("dat_change")
             if event["name"] == "memo" and change:
                 posted += 1
@@ -550,6 +552,14 @@ class Jobs(GuestTest):
     def test_revoked_once_more_it_ends(self):
         running = self.runs()
         self.dat("revoke", "--keep-jobs", GUEST).succeeded()
+        self.assertIsNone(running.process.poll())
+        self.dat("revoke", GUEST).succeeded()
+        running.wait().ended(128 + signal.SIGTERM)
+
+    def test_kept_by_the_group_and_revoked_by_name(self):
+        self.dat("grant", "-g", GUEST).succeeded()
+        running = self.runs()
+        self.dat("revoke", "-g", GUEST, "--keep-jobs").succeeded()
         self.assertIsNone(running.process.poll())
         self.dat("revoke", GUEST).succeeded()
         running.wait().ended(128 + signal.SIGTERM)

@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat stop."""
 
-from tests.lib.sandbox import GUEST, OWNER_ID, SandboxTest, eventually, needs_root
+import os
+import signal
+
+from tests.lib.sandbox import (
+    GUEST,
+    OWNER_ID,
+    SandboxTest,
+    eventually,
+    needs_root,
+    processes_of,
+)
 
 
 class Stop(SandboxTest):
@@ -57,6 +67,22 @@ class Stop(SandboxTest):
     def test_does_not_wait_for_grace_when_nothing_runs(self):
         self.start("-N1")
         self.dat("stop", "--grace", "1d").succeeded()
+        self.assert_no_dat_left()
+
+    def test_goes_on_where_the_supervisors_worker_is_killed(self):
+        self.start("-N1", "--name", "demo")
+        job = self.dat_background("run", "--dat", "demo", "sh", "-c", "echo up; exec sleep 600")
+        eventually(lambda: "up" in job.stdout(), "the job runs")
+        stopping = self.dat_background("stop", "--grace", "2s")
+        eventually(lambda: self.dats()[0]["state"] == "stopping", "it is closed")
+        [worker] = [
+            pid
+            for pid, words in processes_of(self.installed.program).items()
+            if "supervise --worker" in words
+        ]
+        os.kill(worker, signal.SIGKILL)
+        stopping.wait().succeeded()
+        self.assertNotEqual(job.wait().status, 0)
         self.assert_no_dat_left()
 
     def test_bad_grace(self):

@@ -235,6 +235,43 @@ TEST_CASE("jobs that were kept may finish, until they are not")
     CHECK_FALSE(list.keeps(1004, 65, no_groups));
 }
 
+TEST_CASE("a revoke without it ends what was kept on another ground")
+{
+    auto member = [](uid_t) { return std::vector<gid_t>{7}; };
+    auto record = first_record({1001});
+    record.guests.groups = {7};
+    record.guests.open = true;
+    Change group = revoking({}, true), close = revoking({}, true);
+    group.revoke.groups = {7};
+    close.open = false;
+    {
+        Desired list(record, owner, 10);
+        REQUIRE(list.apply(group, 20));
+        REQUIRE(list.apply(close, 21));
+        CHECK(list.keeps(1001, 15, member));
+        REQUIRE(list.apply(revoking({1001}), 30));
+        CHECK_FALSE(list.keeps(1001, 15, member));
+        CHECK(list.keeps(1002, 15, member)); // another one's
+    }
+    {
+        Desired list(record, owner, 10);
+        REQUIRE(list.apply(close, 20));
+        Change plain = revoking({});
+        plain.revoke.groups = {7};
+        REQUIRE(list.apply(plain, 30));
+        CHECK_FALSE(list.keeps(1002, 15, member));
+        CHECK(list.keeps(1002, 15, no_groups));
+    }
+    {
+        // Kept as a user, in by the group for a while yet, kept as a member.
+        Desired list(record, owner, 10);
+        REQUIRE(list.apply(close, 11));
+        REQUIRE(list.apply(revoking({1001}, true), 20));
+        REQUIRE(list.apply(group, 40));
+        CHECK(list.keeps(1001, 30, member));
+    }
+}
+
 TEST_CASE("the list is the first record and all changes, whatever records say later")
 {
     auto first = first_record();

@@ -37,6 +37,7 @@ TEST_CASE("What is no record is refused, with the key")
                                .guests = {},
                                .managers = {},
                                .service_name = "",
+                               .adoption = "",
                                .stop_reason = ""});
     REQUIRE(record_from_json(good));
     auto error_with = [&](const char* key, Json value) {
