@@ -3,6 +3,7 @@
 // flux-dat grant and flux-dat revoke: change the guest list of a DAT.
 #include "lib/dat/grant.h"
 #include "cli/command.h"
+#include "lib/dat/evict.h"
 #include "lib/flux/text.h"
 
 #include <charconv>
@@ -167,10 +168,30 @@ struct Grant {
             for (auto& warning : rank.warnings)
                 common.warn(
                     fmt::format("rank {} ({}): {}", rank.rank, rank.host, warning));
+        if (!grants() && changed.open && !change.open)
+            common.note("the DAT is open to everybody, those revoked too (--close)");
+        else if (!grants() && !done.users.empty())
+            for (auto uid : asked.users)
+                if (auto group = still_in(uid, dat, change); group)
+                    common.note(fmt::format("{} still may enter, by group {}",
+                                            user_name(uid), group_name(*group)));
         if (!changed.running)
             common.note("recorded; in force when the DAT starts");
         else if (changed.everywhere && common.shows_progress())
             common.note(fmt::format("in force on all {} ranks", changed.ranks.size()));
+    }
+
+    // The group on the list, as it was before, that lets a user in all the same.
+    static std::optional<gid_t> still_in(uid_t uid, const dat::Dat& dat,
+                                         const dat::Change& change)
+    {
+        auto left = without(dat.record.guests.groups, change.revoke.groups);
+        if (left.empty())
+            return {};
+        for (auto gid : dat::groups_of(uid).value_or(std::vector<gid_t>{}))
+            if (std::find(left.begin(), left.end(), gid) != left.end())
+                return gid;
+        return {};
     }
 
     // In private mode a guest sees no job but his own.

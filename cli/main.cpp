@@ -13,6 +13,7 @@
 #include "lib/say.h"
 #include "paths.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fcntl.h>
 #include <iostream>
@@ -112,7 +113,13 @@ int run_command(int argc, char** argv)
     cli::add_stop(app, chosen);
     cli::add_adopt(app, chosen);
     cli::add_config(app, chosen);
-    cli::add_run(app, chosen);
+    std::vector<std::string> after_dashes;
+    if (argc > 1 && std::string_view(argv[1]) == "run") {
+        auto dashes = std::find(argv, argv + argc, std::string_view("--"));
+        after_dashes.assign(dashes, argv + argc);
+        argc = static_cast<int>(dashes - argv);
+    }
+    cli::add_run(app, chosen, std::move(after_dashes));
     cli::add_sandbox(app, chosen);
     // CLI11 would only say that some command is missing.
     auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };

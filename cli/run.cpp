@@ -220,7 +220,7 @@ struct Run {
 
 } // namespace
 
-void add_run(CLI::App& app, Chosen& chosen)
+void add_run(CLI::App& app, Chosen& chosen, std::vector<std::string> after_dashes)
 {
     auto run = std::make_shared<Run>();
     auto* command = add_command(app, run->common, "run",
@@ -246,14 +246,15 @@ void add_run(CLI::App& app, Chosen& chosen)
     // What begins with the first word that is no option is the command, options and
     // all.
     command->prefix_command();
-    command->allow_extras(); // what follows "--"
     command->footer("After the options: COMMAND [ARGUMENT...]");
-    command->callback([run, command, &chosen] {
+    command->callback([run, command, after_dashes, &chosen] {
         run->command = command->remaining();
-        if (!run->command.empty() && run->command.front() == "--")
-            run->command.erase(run->command.begin());
-        else if (!run->command.empty() && run->command.front().starts_with('-'))
+        if (!run->command.empty() && run->command.front().starts_with('-'))
             throw CLI::ExtrasError({run->command.front()});
+        auto first = after_dashes.begin();
+        if (run->command.empty() && first != after_dashes.end())
+            ++first; // the "--" was ours
+        run->command.insert(run->command.end(), first, after_dashes.end());
         if (run->command.empty())
             throw CLI::RequiredError("a command to run");
         chosen = [run] { return run->run(); };

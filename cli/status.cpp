@@ -347,6 +347,12 @@ struct Status {
             Json nothing = Json::object();
             auto answer = co_await dat::ask_supervisor(loop, parent, *dat, "history",
                                                        std::move(nothing));
+            if (!answer && answer.error().errnum == ENOSYS)
+                co_return fail(
+                    Exit::not_permitted,
+                    "the DAT \"{}\" does not run: only its owner can see its "
+                    "history now",
+                    dat->record.name);
             if (!answer)
                 co_return std::unexpected(answer.error());
             changes = member(*answer, "changes");

@@ -168,11 +168,15 @@ private:
         auto posted = co_await post_record(parent_, id_, file_.record);
         if (!posted)
             co_return posted;
-        auto log = co_await flux::lookup(parent_, id_, "eventlog");
-        if (!log)
-            co_return std::unexpected(log.error());
+        EventlogSoFar log(parent_, id_);
+        auto found = co_await log.read_until([this](const flux::Event& event) {
+            auto record = record_in(event);
+            return record && record->adoption == file_.record.adoption;
+        });
+        if (!found)
+            co_return found;
         std::string first;
-        for (auto& event : parse_eventlog(*log))
+        for (auto& event : log.events())
             if (removes_record(event))
                 first.clear();
             else if (auto record = record_in(event); record && first.empty())

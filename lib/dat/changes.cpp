@@ -376,6 +376,21 @@ Json history(const std::vector<flux::Event>& events, uid_t owner)
     return entries;
 }
 
+flux::Task<Result<>>
+EventlogSoFar::read_until(std::function<bool(const flux::Event&)> fits)
+{
+    while (true) {
+        auto event = co_await watch_.next();
+        if (!event)
+            co_return std::unexpected(event.error());
+        if (!*event)
+            co_return fail("the job has ended");
+        events_.push_back(std::move(**event));
+        if (fits(events_.back()))
+            co_return Result<>{};
+    }
+}
+
 std::vector<flux::Event> parse_eventlog(std::string_view text)
 {
     std::vector<flux::Event> events;

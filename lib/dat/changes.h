@@ -156,6 +156,24 @@ Folded fold(const std::vector<flux::Event>& events, uid_t owner,
 // list that the DAT began with. What changed nothing is not in it.
 Json history(const std::vector<flux::Event>& events, uid_t owner);
 
+// A job's eventlog up to some event. What was posted is in it only after a while (Flux
+// 0.88 writes it in batches), so whoever posted something reads until it comes: a
+// lookup could be too early.
+class EventlogSoFar
+{
+public:
+    EventlogSoFar(flux::Connection& flux, flux::JobId id) : watch_(flux, id, "eventlog")
+    {
+    }
+    // Reads on until one that fits has been read. An error if the eventlog ends before.
+    flux::Task<Result<>> read_until(std::function<bool(const flux::Event&)> fits);
+    const std::vector<flux::Event>& events() const { return events_; }
+
+private:
+    flux::EventlogWatch watch_;
+    std::vector<flux::Event> events_;
+};
+
 // An eventlog as job-info.lookup gives it. Lines that are no event are passed over.
 std::vector<flux::Event> parse_eventlog(std::string_view text);
 

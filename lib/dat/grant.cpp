@@ -85,12 +85,14 @@ flux::Task<Result<ListChanged>> record(flux::Connection& parent, const Dat& dat,
         co_return std::unexpected(posted.error());
     ListChanged changed;
     changed.running = false;
-    for (int attempt = 0; attempt < attempts_max; attempt++) {
-        auto log = co_await flux::lookup(parent, dat.job.id, "eventlog");
-        if (!log)
-            co_return std::unexpected(log.error());
+    EventlogSoFar log(parent, dat.job.id);
+    auto read = co_await log.read_until([&](const flux::Event& event) {
+        auto seen = change_in(event);
+        return seen && seen->key == change.key;
+    });
+    for (int attempt = 0; read && attempt < attempts_max; attempt++) {
         auto folded = fold(
-            parse_eventlog(*log), dat.job.userid, std::nullopt,
+            log.events(), dat.job.userid, std::nullopt,
             [&](const Change& each, double, const Result<Desired::Effect>& effect) {
                 if (each.key != change.key || !effect)
                     return;
@@ -102,14 +104,23 @@ flux::Task<Result<ListChanged>> record(flux::Connection& parent, const Dat& dat,
         // Once it runs, the record is its supervisor's, which finds the change by
         // itself.
         if (!folded.record || folded.record->state != State::submitted
-            || folded.record->guests == folded.desired.guests())
+            || (folded.record->guests == folded.desired.guests()
+                && folded.record->managers == folded.desired.managers()))
             co_return changed;
         folded.record->guests = folded.desired.guests();
         folded.record->managers = folded.desired.managers();
         auto written = co_await post_record(parent, dat.job.id, *folded.record);
         if (!written)
             co_return std::unexpected(written.error());
+        // Somebody who knew less may have written one in between.
+        auto ours = to_json(*folded.record);
+        read = co_await log.read_until([&](const flux::Event& event) {
+            auto seen = record_in(event);
+            return seen && (to_json(*seen) == ours || seen->state != State::submitted);
+        });
     }
+    if (!read)
+        co_return std::unexpected(read.error());
     co_return fail(
         "the guest list of the DAT \"{}\" is being changed by others all the "
         "time; the change counts, its record does not show it yet",

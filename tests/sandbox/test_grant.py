@@ -178,6 +178,14 @@ class Grant(ListTest):
         self.assertEqual(self.dat("revoke", "-q", STRANGER).succeeded().err, "")
         self.assertEqual(self.dats()[0]["generation"], 1)
 
+    def test_who_may_still_enter_is_told(self):
+        self.dat("grant", "-g", GROUP, MEMBER).succeeded()
+        ran = self.dat("revoke", MEMBER).succeeded()
+        self.assertEqual(ran.err, f"flux-dat revoke: {MEMBER} still may enter, by group {GROUP}\n")
+        self.dat("grant", "--open").succeeded()
+        ran = self.dat("revoke", GUEST).succeeded()
+        self.assertIn("open to everybody", ran.err)
+
     def test_from_a_file(self):
         names = self.place / "names"
         names.write_text(f"# the project\n{STRANGER}\n\n  {MEMBER}\n")

@@ -20,6 +20,16 @@ class Run(SandboxTest):
     def run_in(self, *arguments, **options):
         return self.dat("run", *arguments, **options)
 
+    def test_two_dashes(self):
+        for words, out in (
+            (("--", "echo", "a"), "a\n"),
+            (("-N1", "--", "echo", "--", "a"), "-- a\n"),
+            (("echo", "--", "a"), "-- a\n"),
+            (("--", "sh", "-c", "echo $0 $1", "-l", "--"), "-l --\n"),
+        ):
+            self.assertEqual(self.dat("run", *words).succeeded().out, out)
+        self.dat("run", "--").ended(2)
+
     def test_output_of_all_ranks(self):
         ran = self.run_in("-N2", "id", "-u").succeeded()
         self.assertEqual(ran.out, f"{OWNER_ID}\n" * 2)
