@@ -24,15 +24,9 @@ struct Adopt {
     Result<dat::AdoptOptions> options() const
     {
         dat::AdoptOptions options;
-        auto uids = find_users(users, "--user");
-        if (!uids)
-            return std::unexpected(uids.error());
-        auto gids = find_groups(groups, "--group");
-        if (!gids)
-            return std::unexpected(gids.error());
-        auto list = perms::make_guest_list(1, open, *uids, *gids, geteuid());
+        auto list = first_guest_list(users, groups, open);
         if (!list)
-            return fail(Exit::usage, "{}", list.error().message);
+            return std::unexpected(list.error());
         auto manager_uids = find_users(managers, "--manager");
         if (!manager_uids)
             return std::unexpected(manager_uids.error());

@@ -204,6 +204,22 @@ Result<std::vector<gid_t>> find_groups(const std::vector<std::string>& lists,
     return find_all(lists, option, find_group);
 }
 
+Result<perms::GuestList> first_guest_list(const std::vector<std::string>& users,
+                                          const std::vector<std::string>& groups,
+                                          bool open)
+{
+    auto uids = find_users(users, "--user");
+    if (!uids)
+        return std::unexpected(uids.error());
+    auto gids = find_groups(groups, "--group");
+    if (!gids)
+        return std::unexpected(gids.error());
+    auto list = perms::make_guest_list(1, open, *uids, *gids, geteuid());
+    if (!list)
+        return fail(Exit::usage, "{}", list.error().message);
+    return list;
+}
+
 std::string user_name(uid_t uid)
 {
     auto name = std::to_string(uid);

@@ -97,6 +97,10 @@ Result<std::vector<uid_t>> find_users(const std::vector<std::string>& lists,
                                       const std::string& option);
 Result<std::vector<gid_t>> find_groups(const std::vector<std::string>& lists,
                                        const std::string& option);
+// The list that a DAT of this user's begins with: --user, --group, --open.
+Result<perms::GuestList> first_guest_list(const std::vector<std::string>& users,
+                                          const std::vector<std::string>& groups,
+                                          bool open);
 std::string user_name(uid_t uid);  // the number where there is no name
 std::string group_name(gid_t gid); // likewise
 

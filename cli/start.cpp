@@ -104,20 +104,6 @@ struct Start {
             ->type_name("FSD");
     }
 
-    Result<perms::GuestList> guest_list() const
-    {
-        auto uids = find_users(users, "--user");
-        if (!uids)
-            return std::unexpected(uids.error());
-        auto gids = find_groups(groups, "--group");
-        if (!gids)
-            return std::unexpected(gids.error());
-        auto list = perms::make_guest_list(1, open, *uids, *gids, geteuid());
-        if (!list)
-            return fail(Exit::usage, "{}", list.error().message);
-        return list;
-    }
-
     Result<dat::Submission> submission() const
     {
         dat::Submission submission;
@@ -166,7 +152,7 @@ struct Start {
         if (!job)
             return std::unexpected(job.error());
         options.submission = std::move(*job);
-        auto guests = guest_list();
+        auto guests = first_guest_list(users, groups, open);
         if (!guests)
             return std::unexpected(guests.error());
         options.guests = std::move(*guests);

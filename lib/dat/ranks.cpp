@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <sys/wait.h>
 
 namespace fluxdat::dat {
@@ -68,28 +69,35 @@ Rank rank_from_json(const Json& json)
     return rank;
 }
 
-void RanksUp::apply(const Json& answer)
+bool for_each_resource_event(
+    const Json& answer,
+    const std::function<void(const std::string& name, const Json& event)>& each)
 {
     if (!answer.is_object() || !answer.contains("events")
         || !answer["events"].is_array())
-        return;
-    if (answer["events"].empty())
-        current_ = true;
-    for (auto& event : answer["events"]) {
-        if (!event.is_object() || !event.contains("context"))
-            continue;
-        auto name = flux::text_at(event, "name");
+        return false;
+    for (auto& event : answer["events"])
+        if (event.is_object() && event.contains("context"))
+            each(flux::text_at(event, "name"), event);
+    return answer["events"].empty();
+}
+
+void RanksUp::apply(const Json& answer)
+{
+    auto take = [this](const std::string& name, const Json& event) {
         auto key = name == "restart" ? "online" : "idset";
         auto ranks = flux::parse_idset(flux::text_at(event["context"], key));
         if (!ranks)
-            continue;
+            return;
         if (name == "restart")
             up_ = std::move(*ranks);
         else if (name == "online")
             up_.insert(*ranks);
         else if (name == "offline")
             up_.remove(*ranks);
-    }
+    };
+    if (for_each_resource_event(answer, take))
+        current_ = true;
 }
 
 flux::Hostlist hosts_by_rank(const std::string& nodelist, std::uint32_t size)

@@ -8,6 +8,7 @@
 #include "lib/flux/services.h"
 #include "lib/perms/guestlist.h"
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -25,14 +26,22 @@ struct Rank {
 nlohmann::json to_json(const Rank& rank);
 Rank rank_from_json(const nlohmann::json& json);
 
+// One answer of the streaming request resource.journal: {"events":[...]}. Calls `each`
+// with those events that have a name and a context, in their order; what is not of this
+// form is passed over. All that was before the request comes first, and ends with an
+// answer without events: for that one it gives true.
+bool for_each_resource_event(
+    const nlohmann::json& answer,
+    const std::function<void(const std::string& name, const nlohmann::json& event)>&
+        each);
+
 // Which ranks are up, as an instance's resource eventlog tells (`flux resource
 // eventlog` shows it): events "restart", "online" and "offline". What it does not say,
 // or says in another way than expected, changes nothing.
 class RanksUp
 {
 public:
-    // One answer of the streaming request resource.journal: {"events":[...]}. All that
-    // was before the request comes first, and ends with an answer without events.
+    // One answer of resource.journal, as above.
     void apply(const nlohmann::json& answer);
 
     // Whether what was before has been told; else size() is of some time in the past.

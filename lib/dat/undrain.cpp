@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/undrain.h"
 
+#include "lib/dat/ranks.h"
 #include "lib/flux/services.h"
 #include "lib/flux/text.h"
 #include "lib/say.h"
@@ -25,34 +26,26 @@ std::optional<flux::JobId> job_ended_early(std::string_view reason)
 
 void Drains::apply(const Json& answer)
 {
-    if (!answer.is_object() || !answer.contains("events")
-        || !answer["events"].is_array())
-        return;
-    if (answer["events"].empty())
-        current_ = true;
-    for (auto& event : answer["events"]) {
-        if (!event.is_object() || !event.contains("context"))
-            continue;
-        auto name = flux::text_at(event, "name");
+    auto take = [this](const std::string& name, const Json& event) {
         if (name == "restart")
             by_rank_.clear();
         if (name != "drain" && name != "undrain")
-            continue;
+            return;
         auto ranks = flux::parse_idset(flux::text_at(event["context"], "idset"));
         if (!ranks)
-            continue;
+            return;
         std::optional<flux::JobId> job;
         if (name == "drain")
             job = job_ended_early(flux::text_at(event["context"], "reason"));
-        double when = event.contains("timestamp") && event["timestamp"].is_number()
-                          ? event["timestamp"].get<double>()
-                          : 0;
+        double when = flux::number_at(event, "timestamp");
         for (auto rank : *ranks)
             if (job)
                 by_rank_[rank] = {*job, when, current_};
             else // no longer drained, or for another reason
                 by_rank_.erase(rank);
-    }
+    };
+    if (for_each_resource_event(answer, take))
+        current_ = true;
 }
 
 Undrainer::Undrainer(flux::Loop& loop, flux::Connection& dat, OffList off_list)
