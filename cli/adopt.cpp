@@ -114,24 +114,17 @@ void add_adopt(CLI::App& app, Chosen& chosen)
         add_command(app, adopt->common, "adopt",
                     "Make a DAT of a Flux instance that was started by hand");
     command->add_option("JOBID", adopt->job, "Its job")->type_name("")->required();
-    auto repeatable = [&](const char* names, std::vector<std::string>& to,
-                          const char* type, const char* what) {
-        return command->add_option(names, to, what)
-            ->type_name(type)
-            ->allow_extra_args(false)
-            ->take_all();
-    };
     auto* name = command
                      ->add_option("--name", adopt->name,
                                   "What to call the DAT (default \"dat\")")
                      ->type_name("NAME");
-    auto* users = repeatable("--user", adopt->users, "USER,...",
-                             "Guests, by name or uid (repeatable)");
-    auto* groups = repeatable("--group", adopt->groups, "GROUP,...",
-                              "Groups whose members are guests (repeatable)");
+    auto* users = add_list_option(*command, "--user", adopt->users, "USER,...",
+                                  "Guests, by name or uid (repeatable)");
+    auto* groups = add_list_option(*command, "--group", adopt->groups, "GROUP,...",
+                                   "Groups whose members are guests (repeatable)");
     auto* managers =
-        repeatable("--manager", adopt->managers, "USER,...",
-                   "Who may change the guest list besides the owner (repeatable)");
+        add_list_option(*command, "--manager", adopt->managers, "USER,...",
+                        "Who may change the guest list besides the owner (repeatable)");
     auto* open = command->add_flag("--open", adopt->open, "Let everybody in");
     command->add_flag("--undo", adopt->undo, "Leave it as it was before")
         ->excludes(name)

@@ -107,6 +107,16 @@ CLI::Option* add_number_option(CLI::App& command, const std::string& names,
         ->type_name("N");
 }
 
+CLI::Option* add_list_option(CLI::App& command, const std::string& names,
+                             std::vector<std::string>& lists, const std::string& type,
+                             const std::string& description)
+{
+    return command.add_option(names, lists, description)
+        ->type_name(type)
+        ->allow_extra_args(false)
+        ->take_all();
+}
+
 Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lists,
                                              const std::string& option)
 {
@@ -190,6 +200,30 @@ Result<gid_t> find_group(const std::string& name, const std::string& option)
     if (*gid == 0)
         return fail(Exit::usage, "{} {}: root's group cannot be a guest", option, name);
     return *gid;
+}
+
+namespace {
+
+template <class Id>
+Result<Id> find_former(const std::string& name, const std::string& option,
+                       Result<Id> (*find)(const std::string&, const std::string&))
+{
+    auto id = find(name, option);
+    if (auto bare = number<Id>(name); !id && bare && *bare > 0)
+        return *bare;
+    return id;
+}
+
+} // namespace
+
+Result<uid_t> find_former_user(const std::string& name, const std::string& option)
+{
+    return find_former(name, option, find_user);
+}
+
+Result<gid_t> find_former_group(const std::string& name, const std::string& option)
+{
+    return find_former(name, option, find_group);
 }
 
 Result<std::vector<uid_t>> find_users(const std::vector<std::string>& lists,

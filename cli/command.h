@@ -48,6 +48,10 @@ CLI::Option* add_number_option(CLI::App& command, const std::string& names,
                                std::function<void(std::uint32_t)> take,
                                std::uint32_t min, std::uint32_t max,
                                const std::string& description);
+// An option that takes lists as "alice,bob", as often as it is given (split_lists).
+CLI::Option* add_list_option(CLI::App& command, const std::string& names,
+                             std::vector<std::string>& lists, const std::string& type,
+                             const std::string& description);
 // Nodes, tasks or cores that may be asked for: more is a slip of the fingers.
 constexpr std::uint32_t count_max = 1u << 20;
 
@@ -75,6 +79,9 @@ int finish(const Common& common, int status);
 // for root; `option` is what asked, for the message.
 Result<uid_t> find_user(const std::string& name, const std::string& option);
 Result<gid_t> find_group(const std::string& name, const std::string& option);
+// Likewise, and by number also one whose account is gone: to be taken off a list.
+Result<uid_t> find_former_user(const std::string& name, const std::string& option);
+Result<gid_t> find_former_group(const std::string& name, const std::string& option);
 // All that lists as "alice,bob" name, in any number of them.
 template <class Id>
 Result<std::vector<Id>>

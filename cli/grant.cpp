@@ -6,7 +6,6 @@
 #include "lib/dat/evict.h"
 #include "lib/flux/text.h"
 
-#include <charconv>
 #include <fstream>
 #include <iostream>
 
@@ -40,27 +39,6 @@ Result<std::vector<std::string>> names_in_file(const std::string& path)
     if (in.bad())
         return fail(Exit::usage, "--file {}: cannot be read", path);
     return names;
-}
-
-// Somebody whose account is gone can still be taken off the list, by number.
-Result<uid_t> find_former_user(const std::string& name, const std::string& option)
-{
-    auto uid = find_user(name, option);
-    uid_t number = 0;
-    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (!uid && error == std::errc{} && end == name.data() + name.size() && number > 0)
-        return number;
-    return uid;
-}
-
-Result<gid_t> find_former_group(const std::string& name, const std::string& option)
-{
-    auto gid = find_group(name, option);
-    gid_t number = 0;
-    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (!gid && error == std::errc{} && end == name.data() + name.size() && number > 0)
-        return number;
-    return gid;
 }
 
 template <class Id>
@@ -258,22 +236,15 @@ CLI::App* add(CLI::App& app, Chosen& chosen, const std::shared_ptr<Grant>& grant
     command->add_option("USER", grant->users, "Users, by name or uid")
         ->type_name("")
         ->allow_extra_args();
-    auto repeatable = [&](const char* names, std::vector<std::string>& to,
-                          const char* type, const char* what) {
-        command->add_option(names, to, what)
-            ->type_name(type)
-            ->allow_extra_args(false)
-            ->take_all();
-    };
-    repeatable("-g,--group", grant->groups, "GROUP,...",
-               "Groups, and with them all of their members (repeatable)");
+    add_list_option(*command, "-g,--group", grant->groups, "GROUP,...",
+                    "Groups, and with them all of their members (repeatable)");
     command
         ->add_option("--file", grant->file, "Users, one a line (- for standard input)")
         ->type_name("FILE");
-    repeatable("--manager", grant->managers, "USER,...",
-               grant->grants()
-                   ? "Who may change the list, too (repeatable; owner only)"
-                   : "Who may no longer change it (repeatable; owner only)");
+    add_list_option(*command, "--manager", grant->managers, "USER,...",
+                    grant->grants()
+                        ? "Who may change the list, too (repeatable; owner only)"
+                        : "Who may no longer change it (repeatable; owner only)");
     command->callback([grant, &chosen] { chosen = [grant] { return grant->run(); }; });
     return command;
 }

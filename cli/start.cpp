@@ -63,11 +63,12 @@ struct Start {
             count_max, "How many nodes (default 1)");
         command.add_option("--name,--job-name", name,
                            "What to call the DAT (default \"dat\")");
-        repeatable("--user", users, "USER,...", "Guests, by name or uid (repeatable)");
-        repeatable("--group", groups, "GROUP,...",
-                   "Groups whose members are guests (repeatable)");
-        repeatable("--manager", managers, "USER,...",
-                   "Who may change the guest list besides the owner (repeatable)");
+        add_list_option(command, "--user", users, "USER,...",
+                        "Guests, by name or uid (repeatable)");
+        add_list_option(command, "--group", groups, "GROUP,...",
+                        "Groups whose members are guests (repeatable)");
+        add_list_option(command, "--manager", managers, "USER,...",
+                        "Who may change the guest list besides the owner (repeatable)");
         command.add_flag("--open", open, "Everybody may enter");
         command
             .add_option("-t,--time-limit", time_limit,

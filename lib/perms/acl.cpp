@@ -142,6 +142,15 @@ Result<> set_search_for(int directory, const std::string& path,
     return fail_errno(errnum, "cannot set the ACL of " + path);
 }
 
+Result<> set_access(int directory, const std::string& path, const GuestList& guests)
+{
+    if (guests.open)
+        return set_mode_only(directory, path, 0711);
+    if (guests.users.empty() && guests.groups.empty())
+        return set_mode_only(directory, path, 0700);
+    return set_search_for(directory, path, guests.users, guests.groups);
+}
+
 Result<Acl> read_acl(int directory, const std::string& path)
 {
     AclPointer acl(::acl_get_fd(directory));

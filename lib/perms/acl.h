@@ -4,6 +4,7 @@
 // read through libacl, so that no path can be exchanged meanwhile.
 #pragma once
 
+#include "lib/perms/guestlist.h"
 #include "lib/result.h"
 
 #include <string>
@@ -23,6 +24,10 @@ Result<> set_mode_only(int directory, const std::string& path, mode_t mode);
 Result<> set_search_for(int directory, const std::string& path,
                         const std::vector<uid_t>& users,
                         const std::vector<gid_t>& groups);
+
+// What lets in those on this list, and nobody else: 0711 without an ACL if it is open,
+// else 0700 and x for its users and groups. Errors: as the two above.
+Result<> set_access(int directory, const std::string& path, const GuestList& guests);
 
 struct Acl {
     std::vector<uid_t> users;  // with --x, ascending

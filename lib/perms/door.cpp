@@ -314,7 +314,7 @@ Result<> Door::apply(const GuestList& guests)
     if (auto written = write_grants(door_.get(), path_, grants, system_names());
         !written)
         return written;
-    return set_access(guests);
+    return set_access(door_.get(), path_, guests);
 }
 
 // First step of apply(): takes access from those who are not on this list.
@@ -337,16 +337,6 @@ Result<> Door::shut_out(const GuestList& guests)
     if (users.empty() && groups.empty())
         return set_mode_only(door_.get(), path_, 0700);
     return set_search_for(door_.get(), path_, users, groups);
-}
-
-// Last step of apply().
-Result<> Door::set_access(const GuestList& guests)
-{
-    if (guests.open)
-        return set_mode_only(door_.get(), path_, 0711);
-    if (guests.users.empty() && guests.groups.empty())
-        return set_mode_only(door_.get(), path_, 0700);
-    return set_search_for(door_.get(), path_, guests.users, guests.groups);
 }
 
 Result<> Door::remove()

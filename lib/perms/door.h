@@ -115,7 +115,6 @@ private:
     Result<> make_directory(const DoorDir& dir, GuestList& guests);
     Result<Fd> lock_list() const;
     Result<> shut_out(const GuestList& guests);
-    Result<> set_access(const GuestList& guests);
     bool in_place() const;
     bool accepts_connections() const;
 

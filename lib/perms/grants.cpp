@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/perms/grants.h"
 
+#include "lib/perms/replace_file.h"
+
 #include "lib/accounts.h"
 #include "lib/perms/fd.h"
 
@@ -186,19 +188,6 @@ Result<> parse_guests(LineReader& lines, Grants& grants)
     }
 }
 
-Result<> write_all(int fd, std::string_view bytes)
-{
-    while (!bytes.empty()) {
-        auto written = ::write(fd, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return fail_errno(errno, "");
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return {};
-}
-
 } // namespace
 
 GrantsNames system_names()
@@ -260,33 +249,12 @@ Result<Grants> parse_grants(std::string_view text, std::string_view file)
 Result<> write_grants(int directory, const std::string& path, const Grants& grants,
                       const GrantsNames& names)
 {
-    auto cannot = [&](int errnum) {
-        ::unlinkat(directory, grants_temporary_name, 0);
-        auto remedy = errnum == ENOSPC || errnum == EDQUOT
-                          ? "; make room there or choose another --door-dir"
-                          : "";
-        return std::unexpected(
-            Error{fmt::format("cannot write {}/{}: {}{}", path, grants_file_name,
-                              strerror(errnum), remedy),
-                  errnum});
-    };
-    auto text = format_grants(grants, names);
-    // There is one writer, so one that is there was left by a writer that was killed.
-    if (::unlinkat(directory, grants_temporary_name, 0) < 0 && errno != ENOENT)
-        return cannot(errno);
-    Fd file(::openat(directory, grants_temporary_name,
-                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file)
-        return cannot(errno);
-    if (::fchmod(file.get(), 0600) < 0) // whatever the umask is
-        return cannot(errno);
-    if (auto written = write_all(file.get(), text); !written)
-        return cannot(written.error().errnum);
-    if (::close(file.release()) < 0) // NFS and quotas tell here
-        return cannot(errno);
-    if (::renameat(directory, grants_temporary_name, directory, grants_file_name) < 0)
-        return cannot(errno);
-    return {};
+    auto written = replace_file(directory, path, grants_file_name,
+                                grants_temporary_name, format_grants(grants, names));
+    if (!written
+        && (written.error().errnum == ENOSPC || written.error().errnum == EDQUOT))
+        written.error().message += "; make room there or choose another --door-dir";
+    return written;
 }
 
 Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)

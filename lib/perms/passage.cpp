@@ -2,6 +2,7 @@
 #include "lib/perms/passage.h"
 
 #include "lib/perms/acl.h"
+#include "lib/perms/replace_file.h"
 
 #include <algorithm>
 #include <array>
@@ -41,16 +42,6 @@ bool parse_number(std::string_view text, Number& number, int base)
     auto [end, error] =
         std::from_chars(text.data(), text.data() + text.size(), number, base);
     return error == std::errc{} && end == text.data() + text.size() && !text.empty();
-}
-
-// Puts the list in force at one level.
-Result<> let_through(int level, const std::string& path, const GuestList& guests)
-{
-    if (guests.open)
-        return set_mode_only(level, path, 0711);
-    if (guests.users.empty() && guests.groups.empty())
-        return set_mode_only(level, path, 0700);
-    return set_search_for(level, path, guests.users, guests.groups);
 }
 
 // What nobody but root and this user can exchange, and what guests can pass or this
@@ -233,31 +224,8 @@ Result<> Passage::write_kept(const Kept& kept) const
     for (auto& level : kept.levels)
         text += fmt::format("level {:04o} {}\n", level.mode, level.path);
     text += "end\n";
-    auto cannot = [&] {
-        int errnum = errno;
-        ::unlinkat(directory_.get(), kept_temporary_name, 0);
-        return fail_errno(errnum, fmt::format("cannot write {}/{}", directory_path_,
-                                              adopted_file_name));
-    };
-    ::unlinkat(directory_.get(), kept_temporary_name, 0); // of one that was killed
-    Fd file(::openat(directory_.get(), kept_temporary_name,
-                     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file || ::fchmod(file.get(), 0600) < 0) // whatever the umask is
-        return cannot();
-    for (std::string_view rest = text; !rest.empty();) {
-        auto written = ::write(file.get(), rest.data(), rest.size());
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return cannot();
-        rest.remove_prefix(static_cast<std::size_t>(written));
-    }
-    if (::close(file.release()) < 0
-        || ::renameat(directory_.get(), kept_temporary_name, directory_.get(),
-                      adopted_file_name)
-               < 0)
-        return cannot();
-    return {};
+    return replace_file(directory_.get(), directory_path_, adopted_file_name,
+                        kept_temporary_name, text);
 }
 
 // What is there before anything is changed.
@@ -328,7 +296,7 @@ Result<> Passage::put_in_force(const GuestList& guests) const
         auto fd = open_level(level->path);
         if (!fd)
             return failed(fd.error());
-        if (auto let = let_through(fd->get(), level->path, guests); !let)
+        if (auto let = set_access(fd->get(), level->path, guests); !let)
             return failed(let.error());
     }
     kept->generation = guests.generation;
