@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/evict.h"
 
+#include "lib/dat/audit.h"
 #include "lib/flux/services.h"
 #include "lib/imp/user.h"
-#include "lib/say.h"
 
 namespace fluxdat::dat {
 
@@ -105,8 +105,8 @@ flux::Task<void> Evictor::cancel(flux::JobId id, uid_t user)
         co_return; // done, or it has ended meanwhile
     if (auto job = jobs_.find(id); job != jobs_.end())
         job->second.judged = false; // the next list, or its next event, tries again
-    say(stderr, "flux-dat supervise: cannot cancel the job {} of user {}: {}\n",
-        flux::format_jobid(id), user, raised.error().message);
+    complain(fmt::format("cannot cancel the job {} of user {}: {}",
+                         flux::format_jobid(id), user, raised.error().message));
 }
 
 } // namespace fluxdat::dat

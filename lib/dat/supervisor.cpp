@@ -78,10 +78,8 @@ public:
     flux::Task<Result<>> run()
     {
         auto connected = co_await connect_dat();
-        if (!connected
-            && (connected.error().errnum == ENOENT
-                || connected.error().errnum == ECONNREFUSED)) {
-            log_error(connected.error()); // the broker is gone, and with it the DAT
+        if (!connected && no_broker_) {
+            log_error(connected.error());
             co_return Result<>{};
         }
         if (!connected)
@@ -123,8 +121,11 @@ private:
     {
         const char* uri = std::getenv("FLUX_URI");
         auto dat = co_await flux::Connection::open(loop_, uri ? uri : "");
-        if (!dat)
+        if (!dat) {
+            int errnum = dat.error().errnum;
+            no_broker_ = errnum == ENOENT || errnum == ECONNREFUSED;
             co_return std::unexpected(dat.error());
+        }
         dat_ = std::move(*dat);
         dat_->on_lost([this](const Error& error) {
             lost_dat_ = true;
@@ -819,6 +820,7 @@ private:
     std::string nodelist_;   // of the DAT's job in the parent, in the order of ranks
     bool announced_ = false; // the record here is the DAT's, not only the file's
     bool stopping_ = false;
+    bool no_broker_ = false;     // it is gone already, and with it the DAT
     bool lost_dat_ = false;      // its rank 0 broker is gone
     flux::Interrupt end_;        // the DAT is to end, or has
     flux::Interrupt grace_over_; // while stopping

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/undrain.h"
 
+#include "lib/dat/audit.h"
 #include "lib/dat/ranks.h"
 #include "lib/flux/services.h"
 #include "lib/flux/text.h"
-#include "lib/say.h"
 
 #include <algorithm>
 
@@ -86,10 +86,10 @@ flux::Task<void> Undrainer::work()
         auto judged = co_await judge(*drain);
         if (judged)
             continue;
-        say(stderr,
-            "flux-dat supervise: cannot tell whether the nodes are to be undrained "
-            "that the job {} drained: {}\n",
-            flux::format_jobid(drain->job), judged.error().message);
+        complain(
+            fmt::format("cannot tell whether the nodes are to be undrained that the "
+                        "job {} drained: {}",
+                        flux::format_jobid(drain->job), judged.error().message));
         break; // again when there is something new
     }
     at_work_ = false;
@@ -132,8 +132,8 @@ flux::Task<void> Undrainer::undrain(flux::JobId job, uid_t user)
             if (on_undrain)
                 on_undrain(ranks, job, user);
         } else if (done.error().errnum != EEXIST) {
-            say(stderr, "flux-dat supervise: cannot undrain the ranks {}: {}\n",
-                flux::format_idset(ranks), done.error().message);
+            complain(fmt::format("cannot undrain the ranks {}: {}",
+                                 flux::format_idset(ranks), done.error().message));
             co_return;
         } else if (ranks.size() > 1) {
             for (auto rank : ranks)
