@@ -135,12 +135,13 @@ Result<> Door::open_directory()
                                     "{}'s; choose another --door-dir",
                                     path_, status.st_uid, ::geteuid()));
     door_ = Fd(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Ours, and yet shut to us: somebody's chmod. Through /proc, since what O_PATH
-    // opened takes no fchmod(2), and the name may lead elsewhere by now.
-    auto itself = fmt::format("/proc/self/fd/{}", found.get());
-    if (!door_ && errno == EACCES
-        && ::chmod(itself.c_str(), (status.st_mode & 07777) | 0700) == 0)
-        door_ = Fd(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!door_ && errno == EACCES) {
+        // Ours, and yet shut to us: somebody's chmod. Through /proc, since what O_PATH
+        // opened takes no fchmod(2), and the name may lead elsewhere by now.
+        auto itself = fmt::format("/proc/self/fd/{}", found.get());
+        if (::chmod(itself.c_str(), (status.st_mode & 07777) | 0700) == 0)
+            door_ = Fd(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    }
     if (!door_)
         return fail_errno(errno, "cannot open the door " + path_);
     return {};
@@ -166,6 +167,23 @@ Result<Door> Door::create(const DoorDir& dir, const DoorName& name,
     return door;
 }
 
+// Opens the directory that was just made and takes its lock, in as few calls as that
+// takes: until then it looks like a stale door, and two sweeps that start over and over
+// took every one of a thousand away from a slower way. Whether it is ours, in_place()
+// and who owns it tell afterwards.
+bool Door::open_new_directory()
+{
+    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    door_ = Fd(::openat(dir_.fd.get(), name_.text().c_str(), flags));
+    struct stat status;
+    if (door_)
+        return ::flock(door_.get(), LOCK_EX | LOCK_NB) == 0
+               && ::fstat(door_.get(), &status) == 0 && status.st_uid == ::geteuid();
+    // A umask may have taken even those bits away that opening it takes.
+    return errno == EACCES && open_directory()
+           && ::flock(door_.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
 // Makes the directory and takes its lock. A sweep may come between the two, or at any
 // time while a stale door is there; what counts is that the directory whose lock we
 // hold is the one at that name.
@@ -174,13 +192,11 @@ Result<> Door::make_directory(const DoorDir& dir, GuestList& guests)
     auto name = name_.text();
     for (int attempt = 0; attempt < attempts_max; attempt++) {
         if (::mkdirat(dir_.fd.get(), name.c_str(), 0700) == 0) {
-            // A umask may have taken bits away, or a set-group-id bit come with it.
-            if (::fchmodat(dir_.fd.get(), name.c_str(), 0700, AT_SYMLINK_NOFOLLOW) < 0
-                || !open_directory())
+            if (!open_new_directory() || !in_place())
                 continue; // swept, or exchanged: the next round tells
-            if (::flock(door_.get(), LOCK_EX | LOCK_NB) < 0 || !in_place())
-                continue;
-            return set_mode_only(door_.get(), path_, 0700); // no default ACL inherited
+            // A umask may have taken bits away, a set-group-id bit come with it, or a
+            // default ACL been inherited.
+            return set_mode_only(door_.get(), path_, 0700);
         }
         if (errno != EEXIST)
             return cannot_make(errno, "the door " + path_);

@@ -110,6 +110,7 @@ private:
     friend void watch(const std::function<Result<Door>()>& make, int process, int pipe);
     Door(const DoorDir& dir, const DoorName& name);
     Result<> open_directory();
+    bool open_new_directory();
     // Makes the directory and takes its lock; `guests` becomes the list of a stale door
     // there if that is newer.
     Result<> make_directory(const DoorDir& dir, GuestList& guests);
