@@ -29,7 +29,6 @@ from tests.lib.realflux import (
     eventually,
     fluxwire,
     needs_flux,
-    processes_of,
 )
 from tests.lib.realimp import BundledImp
 from tests.lib.sandbox import acting_as
@@ -130,15 +129,6 @@ class ListTest(FluxTest):
         eventually(applied, "the list is in force on all ranks")
 
     # The supervisor
-
-    def supervisors(self, worker=False):
-        """Its two processes, or the inner one."""
-        wanted = ["supervise", "--worker"] if worker else ["supervise"]
-        return [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if words.split()[1 : 1 + len(wanted)] == wanted
-        ]
 
     @contextlib.contextmanager
     def stopped(self, pids):

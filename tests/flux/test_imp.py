@@ -28,7 +28,6 @@ from tests.lib.realflux import (
     needs_flux,
 )
 from tests.lib.realimp import BundledImp
-from tests.lib.sandbox import processes_of
 
 JOBS = int(os.environ.get("FLUX_DAT_TEST_GUEST_JOBS", "20"))
 # Until Flux kills what ignores SIGTERM; where the job shell does not answer either, it
@@ -243,10 +242,9 @@ class InDat(Guests):
     def only_the_imp(self):
         """Of the layers that keep a stranger out. The doors are opened as root can, and
         nobody should; the supervisor, which would cancel the jobs, is stopped."""
-        for pid, words in processes_of(self.installed.program).items():
-            if words.split()[1:2] == ["supervise"]:
-                os.kill(pid, signal.SIGSTOP)
-                self.addCleanup(os.kill, pid, signal.SIGCONT)
+        for pid in self.supervisors():
+            os.kill(pid, signal.SIGSTOP)
+            self.addCleanup(os.kill, pid, signal.SIGCONT)
         for rank in range(2):
             door = door_of(self.found, rank)
             self.addCleanup(door.chmod, door.stat().st_mode & 0o777)

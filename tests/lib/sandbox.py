@@ -329,6 +329,17 @@ class SandboxTest(unittest.TestCase):
         self.addCleanup(proxy.close)
         return proxy
 
+    # Processes
+
+    def supervisors(self, worker=False):
+        """The processes of the DATs' supervisors, two each, or the inner ones."""
+        wanted = ["supervise", "--worker"] if worker else ["supervise"]
+        return [
+            pid
+            for pid, words in processes_of(self.installed.program).items()
+            if words.split()[1 : 1 + len(wanted)] == wanted
+        ]
+
     # What is left
 
     @staticmethod

@@ -17,7 +17,6 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
-    processes_of,
 )
 
 ALLOWED = '[access]\nallow-guest-user = true\n[exec]\nimp = "/bin/true"\n'
@@ -64,13 +63,6 @@ class AdoptTest(SandboxTest):
         except PermissionError:
             return False
         return True
-
-    def supervisors(self):
-        return [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if words.split()[1:2] == ["supervise"]
-        ]
 
 
 @needs_root
@@ -124,11 +116,7 @@ class Adopt(AdoptTest):
     def test_the_worker_is_killed(self):
         job = self.by_hand()
         self.dat("adopt", job).succeeded()
-        worker = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if "supervise --worker" in words
-        ]
+        worker = self.supervisors(worker=True)
         os.kill(worker[0], signal.SIGKILL)
         eventually(lambda: self.dat("grant", GUEST).status == 0, "it serves again")
         self.assertTrue(self.enters(GUEST))

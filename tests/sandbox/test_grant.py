@@ -21,7 +21,6 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
-    processes_of,
 )
 
 MANAGER = "bin"
@@ -62,11 +61,7 @@ class ListTest(SandboxTest):
 
     def worker(self):
         """The inner process of the supervisor."""
-        pids = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if "supervise --worker" in words
-        ]
+        pids = self.supervisors(worker=True)
         return pids[0] if len(pids) == 1 else None
 
     def eventually_applied(self):
@@ -595,11 +590,7 @@ class Jobs(GuestTest):
     def test_the_imp_alone_refuses_it(self):
         inside = self.flux(user=GUEST, uri=self.uri)
         self.dat("revoke", GUEST).succeeded()
-        supervisors = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if words.split()[1:2] == ["supervise"]
-        ]
+        supervisors = self.supervisors()
         for pid in supervisors:
             os.kill(pid, signal.SIGSTOP)
         try:

@@ -10,7 +10,6 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
-    processes_of,
 )
 
 
@@ -75,11 +74,7 @@ class Stop(SandboxTest):
         eventually(lambda: "up" in job.stdout(), "the job runs")
         stopping = self.dat_background("stop", "--grace", "2s")
         eventually(lambda: self.dats()[0]["state"] == "stopping", "it is closed")
-        [worker] = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if "supervise --worker" in words
-        ]
+        [worker] = self.supervisors(worker=True)
         os.kill(worker, signal.SIGKILL)
         stopping.wait().succeeded()
         self.assertNotEqual(job.wait().status, 0)
