@@ -188,12 +188,6 @@ class Options(SandboxTest):
         self.start()
         self.assert_says(self.dat("run", "true", user="root").ended(7), says)
 
-    @needs_root
-    def test_by_a_guest_whose_jobs_the_imp_refuses(self):
-        self.start_fails(
-            status=1, says=["before it was ready; rank 0: flux-imp: "], user=GUEST
-        )
-
     def test_bad_attributes_and_shell_options(self):
         self.start_fails("-S", "=1", status=2, says="-S")
         self.start_fails("-o", "=1", status=2, says="-o")

@@ -380,28 +380,30 @@ class Refused(InDat):
         self.configure()
 
 
+@needs_root
+@imp.needs_munged
 class NoImp(SandboxTest):
     """The sandbox as it comes: with something in place of an IMP."""
 
-    @needs_root
+    def up(self):
+        munged = imp.Munged(self.place / "munge")
+        self.addCleanup(munged.stop)
+        conf = self.place / "sign.toml"
+        conf.write_text(
+            f'[sign]\nallowed-types = ["munge"]\nmunge.socket-path = "{munged.socket}"\n'
+        )
+        self.env["FLUX_DAT_SECURITY_PATTERN"] = str(conf)
+        super().up()
+
     def test_a_guest_is_told_what_is_missing(self):
-        with tempfile.TemporaryDirectory() as place:
-            os.chmod(place, 0o755)
-            munged = imp.Munged(os.path.join(place, "munge"))
-            self.addCleanup(munged.stop)
-            conf = os.path.join(place, "sign.toml")
-            with open(conf, "w", encoding="utf-8") as file:
-                file.write(
-                    f'[sign]\nallowed-types = ["munge"]\nmunge.socket-path = "{munged.socket}"\n'
-                )
-            self.env["FLUX_DAT_SECURITY_PATTERN"] = conf
-            self.down()
-            self.up()
-            stand_in = self.flux().rpc("config.get")["exec"]["imp"]
-            self.start("--name", "demo", "--user", GUEST, "--imp", stand_in)
-            ran = self.dat("run", "true", user=GUEST).ended(1)
+        stand_in = self.flux().rpc("config.get")["exec"]["imp"]
+        self.start("--name", "demo", "--user", GUEST, "--imp", stand_in)
+        ran = self.dat("run", "true", user=GUEST).ended(1)
         self.assertIn("the sandbox has no IMP", ran.err)
         self.assertIn("--conf exec.imp=PATH", ran.err)
+
+    def test_start_by_a_guest_whose_jobs_the_imp_refuses(self):
+        self.start_fails(status=1, says="before it was ready; rank 0: flux-imp: ", user=GUEST)
 
 
 class LyingBroker:
