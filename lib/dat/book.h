@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// What a supervisor keeps of its DAT: the guest list as the job's eventlog has it
+// (changes.h), the doors that follow it, and the record (record.h) that says so to
+// everybody. Nothing in it is lost with the process: a new one reads it again.
+#pragma once
+
+#include "lib/dat/changes.h"
+#include "lib/dat/doors.h"
+#include "lib/dat/links.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace fluxdat::dat {
+
+class Book
+{
+public:
+    // `first` is the record with which the DAT was submitted or adopted.
+    Book(Links& links, Record first)
+        : links_(links), first_(std::move(first)), record_(first_)
+    {
+    }
+
+    // Called when a list is in force from now on.
+    std::function<void()> on_list;
+
+    // What is not of the guest list may be changed; update() makes it known.
+    Record& record() { return record_; }
+    const Record& record() const { return record_; }
+    const Desired& desired() const { return desired_; }
+    Doors& doors() { return *doors_; }
+
+    // The guest list as it is now, by the job's eventlog; and the record, where a
+    // worker before this one has written it.
+    flux::Task<Result<>> take_up();
+
+    // The guest list as it was at that time, in seconds since the epoch.
+    flux::Task<Result<Desired>> list_at(double when);
+
+    // From now on the record here is the DAT's, not only the file's; posts it.
+    flux::Task<Result<>> announce();
+
+    // Posts the record if it is another than the parent has. update() also says what
+    // went wrong, and update_if_announced() does nothing where there is no use.
+    flux::Task<Result<>> post();
+    flux::Task<void> update();
+    flux::Task<void> update_if_announced();
+
+    // Follows the job's eventlog, until the connection to the parent is lost or the DAT
+    // is to end. A change that stands there is in force from then on.
+    flux::Task<Result<>> follow();
+
+    // Makes a change known to the job's eventlog, and gives what it was when it came
+    // from there.
+    struct Made {
+        std::uint64_t generation = 0;
+        Desired::Effect effect;
+    };
+    flux::Task<Result<Made>> change(Change change);
+
+    // Which ranks are up, by the DAT's broker.
+    flux::Task<void> ranks_up(const flux::Idset& ranks);
+
+    // Takes the record off the job: an adopted instance is given up.
+    flux::Task<Result<>> remove();
+    // It was not, after all: new doors, and the list in force.
+    void reopen();
+
+    // No more attempts at doors; who waits for a change goes on.
+    void close();
+
+private:
+    // A change that was posted, until its event comes.
+    struct Posted {
+        flux::Interrupt seen;
+        std::uint64_t generation = 0;
+        Result<Desired::Effect> effect = fail("the change was posted, and is not to be "
+                                              "found in the eventlog of the DAT's job");
+    };
+
+    void make_doors(std::uint64_t applied);
+    void put_in_force();
+    void take_change(const Change& change, double when);
+    flux::Task<void> update_when_settled(std::uint64_t generation);
+
+    Links& links_;
+    const Record first_; // as the DAT was submitted
+    Record record_;
+    Json posted_record_; // as it was posted last; null: not known
+    Desired desired_;
+    std::size_t events_folded_ = 0; // events of the eventlog that desired_ has in it
+    std::map<std::string, Posted*> posted_; // by key, in the frames of who waits
+    std::optional<std::uint32_t> ranks_up_; // once the DAT's broker has told
+    std::unique_ptr<Doors> doors_;
+    bool announced_ = false;
+    bool removed_ = false;
+};
+
+} // namespace fluxdat::dat

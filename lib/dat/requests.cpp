@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/requests.h"
+
+#include "lib/dat/adopt.h"
+#include "lib/dat/audit.h"
+#include "lib/dat/evict.h"
+#include "lib/dat/find.h"
+#include "lib/dat/stop.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace fluxdat::dat {
+
+namespace {
+
+// Questions that are worked on at a time; more are for later (EAGAIN). A status starts
+// a process on every rank, and a guest may ask without waiting for answers.
+constexpr int statuses_max = 8, admissions_max = 64;
+
+const Json::json_pointer imp_path("/exec/imp");
+
+// One more at work, for the scope.
+class AtWork
+{
+public:
+    explicit AtWork(int& count) : count_(count) { count_++; }
+    ~AtWork() { count_--; }
+    AtWork(const AtWork&) = delete;
+    AtWork& operator=(const AtWork&) = delete;
+
+private:
+    int& count_;
+};
+
+} // namespace
+
+void Requests::handle(const flux::Message& request)
+{
+    bool instance_owner = request.rolemask & flux::role_owner;
+    bool owner = instance_owner || request.userid == geteuid();
+    bool manager = owner || book_.desired().is_manager(request.userid);
+    auto method = request.topic->substr(request.topic->find('.') + 1);
+    auto& parent = *links_.parent;
+    if (method == "status") {
+        if (!manager)
+            return parent.respond_error(request, EPERM,
+                                        "the details of this DAT are for its owner and "
+                                        "managers");
+        if (!is_busy(request, statuses_, statuses_max))
+            links_.loop.spawn(answer_status(request));
+    } else if (method == "undo") {
+        if (!owner)
+            return parent.respond_error(request, EPERM,
+                                        "only its owner may undo the adoption");
+        if (!links_.adopted)
+            return parent.respond_error(
+                request, EINVAL, "this DAT was not adopted; flux-dat stop ends it");
+        links_.loop.spawn(undo(request));
+    } else if (method == "admission") {
+        if (!is_busy(request, admissions_, admissions_max))
+            answer_admission(request);
+    } else if (method == "history") {
+        if (!manager)
+            return parent.respond_error(
+                request, EPERM,
+                "the history of this DAT is for its owner and managers");
+        links_.loop.spawn(answer_history(request));
+    } else if (method == "stop") {
+        if (!owner)
+            return parent.respond_error(
+                request, EPERM,
+                stop_refusal(geteuid(), book_.record().name, links_.id));
+        auto payload = flux::parse_json(request.payload_text());
+        if (!payload || !payload->contains("grace") || !(*payload)["grace"].is_number()
+            || (*payload)["grace"].get<double>() < 0)
+            return parent.respond_error(request, EPROTO,
+                                        "stop: \"grace\" must be a number of "
+                                        "seconds, 0 or more");
+        links_.loop.spawn(stop(request, (*payload)["grace"].get<double>()));
+    } else if (method == "guests") {
+        auto change = requested_change(request, owner, manager);
+        if (!change)
+            return parent.respond_error(request, change.error().errnum,
+                                        change.error().message);
+        links_.loop.spawn(change_list(request, std::move(*change)));
+    } else if (method != "disconnect") {
+        parent.respond_error(
+            request, ENOSYS,
+            fmt::format("a DAT's supervisor has no method \"{}\"", method));
+    }
+}
+
+bool Requests::is_busy(const flux::Message& request, int at_work, int max)
+{
+    if (at_work < max)
+        return false;
+    links_.parent->respond_error(
+        request, EAGAIN,
+        "this DAT's supervisor has too many questions at a time; "
+        "try again");
+    return true;
+}
+
+Result<Change> Requests::requested_change(const flux::Message& request, bool owner,
+                                          bool manager) const
+{
+    if (!manager)
+        return std::unexpected(
+            Error{fmt::format("only its owner (uid {}) and its managers may change "
+                              "the guest list of the DAT \"{}\"",
+                              geteuid(), book_.record().name),
+                  EPERM});
+    auto payload = flux::parse_json(request.payload_text());
+    if (!payload || !payload->is_object())
+        return std::unexpected(Error{"guests: no JSON object", EPROTO});
+    // These are not for who asks to say.
+    (*payload)["key"] = new_change_key();
+    (*payload)["by"] = request.userid;
+    auto change = change_from_json(*payload);
+    if (!change)
+        return std::unexpected(Error{change.error().message, change.error().errnum
+                                                                 ? change.error().errnum
+                                                                 : EINVAL});
+    if (change->needs_owner() && !owner)
+        return std::unexpected(
+            Error{fmt::format("a manager may grant and revoke users and groups; "
+                              "managers, and whether everybody may enter, are for "
+                              "the owner of the DAT \"{}\" (uid {})",
+                              book_.record().name, geteuid()),
+                  EPERM});
+    return change;
+}
+
+flux::Task<void> Requests::change_list(flux::Message request, Change change)
+{
+    auto done = co_await book_.change(std::move(change));
+    if (!links_.parent)
+        co_return; // nobody to answer: with the connection went the request
+    if (!done) {
+        auto& error = done.error();
+        links_.parent->respond_error(request, error.errnum ? error.errnum : EINVAL,
+                                     error.message);
+        co_return;
+    }
+    bool everywhere = co_await book_.doors().settled(done->generation);
+    co_await book_.update_if_announced();
+    Json answer{{"generation", done->generation},
+                {"everywhere", everywhere},
+                {"granted", to_json(done->effect.granted)},
+                {"revoked", to_json(done->effect.revoked)},
+                {"open", book_.desired().guests().open},
+                {"ranks", Json::array()}};
+    for (auto& rank : book_.doors().ranks())
+        answer["ranks"].push_back(to_json(rank));
+    links_.respond(request, answer);
+}
+
+// For whoever asks, of nobody else: in private mode a guest sees nothing of the
+// DAT's job, and a stranger learns nothing here that the door would not tell.
+void Requests::answer_admission(const flux::Message& request)
+{
+    if (request.userid != geteuid()
+        && !book_.desired().admits(request.userid, groups_of)
+        && !book_.desired().is_manager(request.userid))
+        return links_.parent->respond_error(
+            request, EPERM,
+            fmt::format("you (uid {}) are not on the guest list of this DAT; ask its "
+                        "owner or a manager",
+                        request.userid));
+    links_.loop.spawn([](Requests& self, flux::Message asked) -> flux::Task<void> {
+        AtWork one(self.admissions_);
+        auto& links = self.links_;
+        auto job = co_await flux::list_job(*links.parent, links.id);
+        if (!links.parent)
+            co_return;
+        if (!job)
+            co_return links.parent->respond_error(asked, job.error().errnum,
+                                                  job.error().message);
+        auto dat = dat_of(std::move(*job));
+        links.respond(asked, {{"name", self.book_.record().name},
+                              {"owner", geteuid()},
+                              {"state", to_string(self.book_.record().state)},
+                              {"nodelist", links.nodelist},
+                              {"expiration", dat ? dat->job.expiration : 0.0},
+                              {"uri", dat ? dat->uri() : ""}});
+    }(*this, request));
+}
+
+flux::Task<void> Requests::answer_history(flux::Message request)
+{
+    auto log = co_await flux::lookup(*links_.parent, links_.id, "eventlog");
+    if (!links_.parent)
+        co_return;
+    if (!log)
+        co_return links_.parent->respond_error(request, log.error().errnum,
+                                               log.error().message);
+    links_.respond(request, {{"changes", history(parse_eventlog(*log), geteuid())}});
+}
+
+// Whether the DAT's IMP is one that asks the guest list, as it says itself.
+flux::Task<Json> Requests::describe_imp()
+{
+    if (!imp_.is_null())
+        co_return imp_;
+    auto conf = co_await flux::configuration(*links_.dat);
+    if (!conf || !conf->contains(imp_path))
+        co_return nullptr;
+    auto path = (*conf)[imp_path].get<std::string>();
+    flux::Command command;
+    command.cmdline = {path, "version"};
+    auto ran = co_await flux::run_command(*links_.dat, 0, std::move(command));
+    imp_ = {{"path", path},
+            // An adopted broker does not tell its IMP where there is a list.
+            {"asks_guest_list",
+             !links_.adopted && ran.ok() && ran.out.starts_with("flux-dat-imp ")}};
+    co_return imp_;
+}
+
+flux::Task<void> Requests::answer_status(flux::Message request)
+{
+    AtWork one(statuses_);
+    auto ranks = co_await check_ranks(*links_.dat, links_.hosts(), links_.entrance(),
+                                      book_.record().guests);
+    Json active{{"states", {"pending", "running"}}};
+    auto jobs = co_await flux::list_jobs(*links_.dat, std::move(active));
+    auto imp = co_await describe_imp();
+    Json answer{{"ranks", Json::array()},
+                {"guests", to_json(book_.desired())},
+                {"imp", std::move(imp)}};
+    auto lists = book_.doors().ranks();
+    for (auto& rank : ranks) {
+        auto json = to_json(rank);
+        if (rank.rank < lists.size())
+            json.update(to_json(lists[rank.rank]));
+        answer["ranks"].push_back(std::move(json));
+    }
+    if (jobs) {
+        auto pending = std::count_if(jobs->begin(), jobs->end(),
+                                     [](auto& job) { return job.pending(); });
+        answer["jobs"] = {{"pending", pending},
+                          {"running", static_cast<long>(jobs->size()) - pending}};
+    }
+    links_.respond(request, answer);
+}
+
+flux::Task<void> Requests::stop(flux::Message request, double grace)
+{
+    co_await shutdown_.announce(grace);
+    links_.respond(request, Json(nullptr));
+    co_await shutdown_.run(grace);
+}
+
+// The adopted instance goes on without a guest list, as it was before.
+flux::Task<void> Requests::undo(flux::Message request)
+{
+    // A list that is on its way to a rank would open it again.
+    co_await book_.doors().stopped();
+    auto failed = co_await restore_all_ranks(*links_.dat, links_.hosts());
+    if (!links_.parent)
+        co_return;
+    bool undone = failed.empty();
+    if (undone) {
+        auto removed = co_await book_.remove();
+        undone = removed.has_value();
+        if (!removed)
+            failed = "the DAT's record: " + removed.error().message;
+    }
+    Json answer{{"failed", failed}};
+    if (!undone) { // as before, and with a supervisor
+        book_.reopen();
+        links_.respond(request, answer);
+        co_return;
+    }
+    audit(fmt::format("the job {} is no longer adopted: user {} has undone it",
+                      flux::format_jobid_ascii(links_.id), request.userid));
+    links_.respond(request, answer);
+    links_.end.raise({"the adoption is undone"});
+}
+
+} // namespace fluxdat::dat

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The requests of a supervisor's service in the parent (supervisor.h lists them): who
+// may ask what, and the answers.
+#pragma once
+
+#include "lib/dat/book.h"
+#include "lib/dat/links.h"
+#include "lib/dat/shutdown.h"
+
+namespace fluxdat::dat {
+
+class Requests
+{
+public:
+    Requests(Links& links, Book& book, Shutdown& shutdown)
+        : links_(links), book_(book), shutdown_(shutdown)
+    {
+    }
+
+    // There is a connection to the parent. What takes time is answered later.
+    void handle(const flux::Message& request);
+
+private:
+    void answer_admission(const flux::Message& request);
+    flux::Task<void> answer_status(flux::Message request);
+    flux::Task<void> answer_history(flux::Message request);
+    flux::Task<void> change_list(flux::Message request, Change change);
+    flux::Task<void> stop(flux::Message request, double grace);
+    flux::Task<void> undo(flux::Message request);
+    Result<Change> requested_change(const flux::Message& request, bool owner,
+                                    bool manager) const;
+    bool is_busy(const flux::Message& request, int at_work, int max);
+    flux::Task<Json> describe_imp();
+
+    Links& links_;
+    Book& book_;
+    Shutdown& shutdown_;
+    int statuses_ = 0, admissions_ = 0; // at work
+    Json imp_;                          // describe_imp(), once it is known
+};
+
+} // namespace fluxdat::dat

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/watch.h"
+
+#include "lib/dat/audit.h"
+#include "lib/dat/shutdown.h"
+
+namespace fluxdat::dat {
+
+namespace {
+
+// Seconds between two lines about jobs of the same user that were cancelled.
+constexpr double cancelled_line_pause = 10;
+
+} // namespace
+
+Watch::Watch(Links& links, Book& book)
+    : links_(links), book_(book), evictor_(links.loop, *links.dat, book.record().name),
+      undrainer_(links.loop, *links.dat, [this](uid_t user, Drains::Drain drain) {
+          return was_off_list(user, drain);
+      })
+{
+}
+
+void Watch::start()
+{
+    links_.loop.spawn(follow_ranks());
+    links_.loop.spawn(follow_jobs());
+}
+
+void Watch::judge()
+{
+    evictor_.judge(book_.desired());
+    undrainer_.judge();
+}
+
+// So that a list of DATs tells, without asking each, that one has lost ranks. Ends
+// with the connection. A broker that does not know the request is none of Flux 0.88
+// or later; then what the record says of the ranks is what they were at the start.
+flux::Task<void> Watch::follow_ranks()
+{
+    Json payload = Json::object();
+    auto journal = links_.dat->stream("resource.journal", std::move(payload));
+    RanksUp ranks;
+    while (true) {
+        auto answer = co_await journal.next();
+        if (!answer || !*answer)
+            co_return;
+        ranks.apply(**answer);
+        undrainer_.apply(**answer);
+        if (ranks.is_current())
+            co_await book_.ranks_up(ranks.ranks());
+    }
+}
+
+// Of what was told afterwards, to this process that is a new one, the list as it
+// was then decides, and not as it has become. The clocks of two instances' leaders
+// may differ by a little; so of what is told as it happens, the list as it is, too.
+flux::Task<Result<bool>> Watch::was_off_list(uid_t user, Drains::Drain drain)
+{
+    if (drain.current && !book_.desired().admits(user, groups_of))
+        co_return true;
+    auto then = co_await book_.list_at(drain.when);
+    if (!then)
+        co_return std::unexpected(then.error());
+    co_return !then->admits(user, groups_of);
+}
+
+flux::Task<void> Watch::follow_jobs()
+{
+    undrainer_.on_undrain = [this](const flux::Idset& ranks, flux::JobId id,
+                                   uid_t user) {
+        audit(fmt::format("the DAT \"{}\" ({}): undrained the ranks {}, drained for "
+                          "the job {} of user {}, who is not on the guest list",
+                          book_.record().name, flux::format_jobid_ascii(links_.id),
+                          flux::format_idset(ranks), flux::format_jobid_ascii(id),
+                          user));
+    };
+    evictor_.on_cancel = [this](flux::JobId id, uid_t user) {
+        // Whoever is still connected can submit without end.
+        auto& said = cancelled_[user];
+        said.jobs++;
+        double now = wall_clock();
+        if (now - said.when < cancelled_line_pause)
+            return;
+        said.when = now;
+        audit(fmt::format("the DAT \"{}\" ({}): cancelled the job {} of user {}, "
+                          "who is not on the guest list ({} so far)",
+                          book_.record().name, flux::format_jobid_ascii(links_.id),
+                          flux::format_jobid_ascii(id), user, said.jobs));
+    };
+    auto followed = co_await evictor_.follow();
+    if (!followed && !links_.lost_dat && !links_.end.reason())
+        complain("cannot follow the jobs of this DAT; those of revoked guests are "
+                 "not cancelled: "
+                 + followed.error().message);
+}
+
+} // namespace fluxdat::dat
