@@ -148,7 +148,12 @@ connect_parent(flux::Loop& loop, flux::Interrupt* interrupt)
 {
     const char* uri = std::getenv("FLUX_URI");
     std::string target = uri && *uri ? uri : system_instance_uri;
-    co_return co_await flux::Connection::open(loop, std::move(target), interrupt);
+    auto parent = co_await flux::Connection::open(loop, std::move(target), interrupt);
+    if (!parent)
+        co_return parent;
+    if (auto same = co_await flux::same_clock(**parent); !same)
+        co_return std::unexpected(same.error());
+    co_return parent;
 }
 
 void print_json(const Json& json)

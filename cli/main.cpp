@@ -5,6 +5,7 @@
 // The programs that a DAT's job is made of come first, before the command line library
 // is touched: they start once a rank, and a rank's start is what people wait for.
 #include "cli/command.h"
+#include "lib/clock.h"
 #include "lib/dat/launcher.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fcntl.h>
 #include <iostream>
 #include <string_view>
@@ -151,6 +153,11 @@ int run_command(int argc, char** argv)
 int main(int argc, char** argv)
 {
     open_standard_descriptors();
+    const char* clock = std::getenv(clock_variable);
+    if (auto set = set_clock(clock ? clock : ""); !set) {
+        say(stderr, "flux-dat: {}\n", set.error().message);
+        return exit_usage;
+    }
     // In the PATH of the sandbox's jobs this program is "flux".
     std::string_view name = argc > 0 ? argv[0] : "";
     name = name.substr(name.rfind('/') + 1);

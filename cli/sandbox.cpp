@@ -2,12 +2,14 @@
 //
 // flux-dat sandbox: the embedded engine, to try things out and to rehearse a window.
 #include "cli/command.h"
+#include "lib/clock.h"
 #include "lib/flux/hostlist.h"
 #include "lib/sandbox/config.h"
 #include "lib/sandbox/resources.h"
 #include "lib/sandbox/session.h"
 #include "lib/say.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace fluxdat::cli {
@@ -18,7 +20,7 @@ struct Sandbox {
     Common common;
     std::optional<std::uint32_t> size;
     std::optional<std::string> hosts;
-    std::optional<std::uint32_t> cores;
+    std::optional<std::uint32_t> cores, speed;
     std::vector<std::string> conf;
 
     Result<std::optional<flux::Hostlist>> choose_hosts() const
@@ -75,6 +77,7 @@ struct Sandbox {
                 {"uri", session.uri},
                 {"hosts", flux::format_hostlist(session.hosts)},
                 {"directory", session.directory},
+                {"speed", session.speed},
                 {"already", session.already}};
     }
 
@@ -86,7 +89,7 @@ struct Sandbox {
         auto config = configuration();
         if (!config)
             return common.report(config.error());
-        auto session = sandbox::session_up({*list, cores, *config});
+        auto session = sandbox::session_up({*list, cores, *config, speed});
         if (!session)
             return common.report(session.error());
         auto names = flux::format_hostlist(session->hosts);
@@ -116,11 +119,16 @@ struct Sandbox {
         auto session = sandbox::session_find();
         if (!session)
             return common.report(session.error());
-        if (common.json)
+        if (common.json) {
             print_json(describe(*session));
-        else
-            say(stdout, "export FLUX_URI={}\nexport FLUX_URI_RESOLVE_LOCAL=t\n",
-                session->uri);
+            return finish(common, 0);
+        }
+        say(stdout, "export FLUX_URI={}\nexport FLUX_URI_RESOLVE_LOCAL=t\n",
+            session->uri);
+        if (!session->clock.empty())
+            say(stdout, "export {}={}\n", clock_variable, session->clock);
+        else if (std::getenv(clock_variable)) // of another sandbox
+            say(stdout, "unset {}\n", clock_variable);
         return finish(common, 0);
     }
 };
@@ -152,6 +160,9 @@ void add_sandbox(CLI::App& app, Chosen& chosen)
     add_number_option(
         *up, "--cores", [&given](std::uint32_t count) { given.cores = count; }, 1,
         sandbox::node_cores_max, "Cores of each host (default 4)");
+    add_number_option(
+        *up, "--speed", [&given](std::uint32_t times) { given.speed = times; }, 1,
+        clock_speed_max, "How many times as fast its clock runs (default 1)");
     up->add_option("--conf", options->conf,
                    "Configuration of the instance: a TOML or JSON file, KEY=VALUE, or "
                    "text of several lines (repeatable)")

@@ -4,6 +4,7 @@
 #include "lib/dat/start.h"
 #include "cli/command.h"
 #include "cli/configuration.h"
+#include "lib/clock.h"
 #include "lib/flux/constraint.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
@@ -11,7 +12,6 @@
 #include "lib/say.h"
 
 #include <cstdio>
-#include <ctime>
 #include <unistd.h>
 
 namespace fluxdat::cli {
@@ -123,8 +123,7 @@ struct Start {
             submission.time_limit = *seconds;
         }
         if (begin_time) {
-            auto when =
-                flux::parse_begin_time(*begin_time, static_cast<double>(time(nullptr)));
+            auto when = flux::parse_begin_time(*begin_time, wall_clock());
             if (!when)
                 return fail(Exit::usage, "--begin-time: {}", when.error().message);
             submission.begin_time = *when;

@@ -2,6 +2,7 @@
 //
 // flux-dat status: all DATs, a line each; or one in detail.
 #include "cli/command.h"
+#include "lib/clock.h"
 #include "lib/dat/ask.h"
 #include "lib/dat/changes.h"
 #include "lib/dat/doors.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <unistd.h>
 
 namespace fluxdat::cli {
@@ -222,7 +222,7 @@ struct Status {
 
     void print_list(const std::vector<dat::Dat>& dats) const
     {
-        double now = static_cast<double>(std::time(nullptr));
+        double now = wall_clock();
         std::vector<Row> rows{
             {"NAME", "ID", "OWNER", "STATE", "NODES", "NODELIST", "LEFT", "GUESTS"}};
         for (auto& dat : dats)
@@ -287,7 +287,7 @@ struct Status {
 
     static std::string window(const flux::JobInfo& job)
     {
-        double now = static_cast<double>(std::time(nullptr));
+        double now = wall_clock();
         if (job.t_run <= 0)
             return fmt::format("not begun; {}", job.duration > 0
                                                     ? flux::format_fsd(job.duration)

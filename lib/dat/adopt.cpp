@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/adopt.h"
 
+#include "lib/clock.h"
 #include "lib/dat/ask.h"
 #include "lib/dat/changes.h"
 #include "lib/dat/jobspec.h"
@@ -244,6 +245,8 @@ private:
                                {"PATH", "/usr/bin:/bin"}};
         if (const char* local = std::getenv("FLUX_URI_RESOLVE_LOCAL"))
             command.environment.emplace_back("FLUX_URI_RESOLVE_LOCAL", local);
+        if (!clock_setting().empty())
+            command.environment.emplace_back(clock_variable, clock_setting());
         auto ran = co_await flux::run_command(*dat_, 0, std::move(command));
         if (ran.ok())
             co_return Result<>{};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/links.h"
 
+#include "lib/clock.h"
+#include "lib/dat/audit.h"
+
 #include <cstdlib>
 
 namespace fluxdat::dat {
@@ -15,6 +18,11 @@ flux::Task<Result<>> Links::connect_dat()
         co_return std::unexpected(opened.error());
     }
     dat = std::move(*opened);
+    // Of another sandbox, or of none: --env brought the variable along.
+    if (auto same = co_await flux::same_clock(*dat); !same) {
+        complain(same.error().message);
+        (void)set_clock({});
+    }
     dat->on_lost([this](const Error& error) {
         lost_dat = true;
         end.raise(error); // so is the reason to be

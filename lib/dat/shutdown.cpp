@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/shutdown.h"
 
+#include "lib/clock.h"
 #include "lib/dat/audit.h"
 #include "lib/flux/fsd.h"
 
 #include <algorithm>
-#include <ctime>
 
 namespace fluxdat::dat {
-
-double wall_clock()
-{
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 flux::Task<void> Shutdown::announce(double grace)
 {
@@ -58,7 +51,8 @@ flux::Task<void> Shutdown::run(double grace)
 void Shutdown::end_if_sooner(double grace)
 {
     links_.loop.spawn([](Shutdown& self, double seconds) -> flux::Task<void> {
-        (void)co_await self.links_.loop.sleep(seconds, &self.links_.end);
+        (void)co_await self.links_.loop.sleep_until(wall_clock() + seconds,
+                                                    &self.links_.end);
         self.grace_over_.raise({"the grace is over"});
     }(*this, grace));
 }

@@ -32,7 +32,4 @@ private:
     flux::Interrupt grace_over_;
 };
 
-// Seconds since the epoch.
-double wall_clock();
-
 } // namespace fluxdat::dat

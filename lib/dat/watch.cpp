@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/watch.h"
 
+#include "lib/clock.h"
 #include "lib/dat/audit.h"
-#include "lib/dat/shutdown.h"
 
 namespace fluxdat::dat {
 
@@ -79,7 +79,7 @@ flux::Task<void> Watch::follow_jobs()
         // Whoever is still connected can submit without end.
         auto& said = cancelled_[user];
         said.jobs++;
-        double now = wall_clock();
+        double now = machine_clock();
         if (now - said.when < cancelled_line_pause)
             return;
         said.when = now;

@@ -3,6 +3,7 @@
 // The inner process of the supervisor (supervisor.h), from its start to its end. What
 // it keeps is in book.h, what it follows in watch.h, whom it answers in requests.h, and
 // how it ends the DAT in shutdown.h.
+#include "lib/clock.h"
 #include "lib/dat/audit.h"
 #include "lib/dat/book.h"
 #include "lib/dat/jobspec.h"

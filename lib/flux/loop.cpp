@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/flux/loop.h"
 
+#include "lib/clock.h"
+
 #include <algorithm>
 #include <array>
 #include <csignal>
@@ -8,6 +10,14 @@
 #include <cstdlib>
 
 namespace fluxdat::flux {
+
+namespace {
+
+// A wait for a point of time is cut into pieces, so that a clock that is set, or a
+// machine that slept, is noticed within this time.
+constexpr double calendar_wait_piece = 60; // real seconds
+
+} // namespace
 
 void Interrupt::raise(Error reason)
 {
@@ -88,6 +98,16 @@ Task<Result<>> Loop::sleep(double seconds, Interrupt* interrupt)
     if (interrupt && interrupt->reason())
         co_return std::unexpected(*interrupt->reason());
     co_return Result<>{};
+}
+
+Task<Result<>> Loop::sleep_until(double time, Interrupt* interrupt)
+{
+    while (true) {
+        double left = real_seconds(time - wall_clock());
+        auto slept = co_await sleep(std::min(left, calendar_wait_piece), interrupt);
+        if (!slept || left <= 0)
+            co_return slept;
+    }
 }
 
 struct InterruptSources::State {

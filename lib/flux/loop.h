@@ -82,6 +82,9 @@ public:
 
     // Waits. Gives the interrupt's error if that comes first.
     Task<Result<>> sleep(double seconds, Interrupt* interrupt = nullptr);
+    // Waits for a point of calendar time (lib/clock.h), seconds since the epoch; also
+    // where the clock is set meanwhile, or the machine sleeps.
+    Task<Result<>> sleep_until(double time, Interrupt* interrupt = nullptr);
 
     uv_loop_t* uv() { return &uv_; }
 

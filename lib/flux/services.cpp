@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/flux/services.h"
 
+#include "lib/clock.h"
 #include "lib/flux/text.h"
 
 #include <algorithm>
@@ -115,6 +116,25 @@ Task<Result<std::uint32_t>> attribute_number(Connection& flux, std::string name)
     if (status != std::errc{} || end != text->data() + text->size())
         co_return fail("broker attribute {}: \"{}\" is no number", name, *text);
     co_return number;
+}
+
+Task<Result<>> same_clock(Connection& flux)
+{
+    if (clock_setting().empty())
+        co_return Result<>{};
+    auto setting = co_await attribute(flux, clock_attribute);
+    if (!setting && setting.error().errnum != ENOENT)
+        co_return std::unexpected(std::move(setting.error()));
+    if (!setting)
+        co_return fail(Exit::usage,
+                       "{} is set, but {} goes by this machine's clock: unset it",
+                       clock_variable, flux.uri());
+    if (*setting != clock_setting())
+        co_return fail(Exit::usage,
+                       "{} is {}, but the sandbox at {} has {}: eval \"$(flux-dat "
+                       "sandbox env)\" sets it right",
+                       clock_variable, clock_setting(), flux.uri(), *setting);
+    co_return Result<>{};
 }
 
 Task<Result<Json>> configuration(Connection& flux)

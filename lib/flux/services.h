@@ -18,6 +18,10 @@ namespace fluxdat::flux {
 Task<Result<std::string>> attribute(Connection& flux, std::string name);
 Task<Result<std::uint32_t>> attribute_number(Connection& flux, std::string name);
 
+// Whether the instance has the clock of this process (lib/clock.h); no call where that
+// is the machine's. The error says what to do.
+Task<Result<>> same_clock(Connection& flux);
+
 // config.get: the instance's whole configuration, TOML as JSON.
 Task<Result<Json>> configuration(Connection& flux);
 

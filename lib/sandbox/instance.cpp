@@ -273,6 +273,8 @@ Instance::attribute(std::uint32_t rank, const std::string& name) const
         return fixed(ranks_[rank].pid);
     if (name == "broker.mapping")
         return fixed(fmt::format("[[0,{},1,1]]", size()));
+    if (name == clock_attribute && !clock_setting().empty())
+        return fixed(clock_setting());
     if (name == "broker.boot-method")
         return fixed("sandbox");
     if (name == "tbon.level")

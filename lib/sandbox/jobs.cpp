@@ -60,7 +60,7 @@ Job::~Job() = default;
 
 Jobs::Jobs(ExecContext context, Pool pool, Queues queues)
     : context_(std::move(context)), pool_(std::move(pool)), queues_(std::move(queues)),
-      epoch_(wall_clock()), schedule_timer_(context_.loop),
+      epoch_(machine_clock()), schedule_timer_(context_.loop),
       shut_down_timer_(context_.loop)
 {
 }
@@ -69,7 +69,7 @@ Jobs::~Jobs() = default;
 
 JobId Jobs::new_id(std::uint32_t rank)
 {
-    auto milliseconds = static_cast<std::uint64_t>((wall_clock() - epoch_) * 1000);
+    auto milliseconds = static_cast<std::uint64_t>((machine_clock() - epoch_) * 1000);
     JobId id = milliseconds << id_time_shift
                | (rank & id_generator_mask) << id_generator_shift;
     // One sequence for all ranks, since one process makes all ids.

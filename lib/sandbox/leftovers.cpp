@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/leftovers.h"
 
+#include "lib/clock.h"
 #include "lib/sandbox/pidfd.h"
 #include "lib/sandbox/rundir.h"
 
@@ -57,10 +58,10 @@ std::vector<int> find(const std::string& session)
 // Waits until the processes have ended, or the time is over.
 void wait_for(const std::vector<int>& processes, double seconds)
 {
-    double end = wall_clock() + seconds;
+    double end = machine_clock() + seconds;
     for (int process : processes) {
         struct pollfd ended = {process, POLLIN, 0};
-        poll(&ended, 1, static_cast<int>(std::max(0.0, end - wall_clock()) * 1000));
+        poll(&ended, 1, static_cast<int>(std::max(0.0, end - machine_clock()) * 1000));
     }
 }
 

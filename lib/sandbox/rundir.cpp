@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/rundir.h"
 
+#include "lib/clock.h"
 #include <cstdlib>
 #include <filesystem>
 #include <sys/un.h>
@@ -49,6 +50,8 @@ Environment session_environment()
     Environment out;
     if (const char* session = std::getenv(session_variable))
         set_variable(out, session_variable, session);
+    if (!clock_setting().empty())
+        set_variable(out, clock_variable, clock_setting());
     return out;
 }
 

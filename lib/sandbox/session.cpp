@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/session.h"
 
+#include "lib/clock.h"
 #include "lib/fd.h"
 #include "lib/sandbox/engine.h"
 #include "lib/sandbox/leftovers.h"
@@ -143,7 +144,9 @@ Result<Session> read_session(const Directory& directory)
         return std::unexpected(std::move(json.error()));
     auto hosts = flux::parse_hostlist(flux::text_at(*json, "hosts"));
     return Session{flux::text_at(*json, "uri"), directory.path,
-                   hosts.value_or(flux::Hostlist{})};
+                   hosts.value_or(flux::Hostlist{}),
+                   flux::integer_at<std::uint32_t>(*json, "speed", 1),
+                   flux::text_at(*json, "clock")};
 }
 
 // The session that is up, if the options are those it was started with.
@@ -160,6 +163,10 @@ Result<Session> same_session(const Directory& directory, const SessionOptions& o
     auto cores = flux::integer_at<std::uint32_t>(*json, "cores");
     if (options.cores && *options.cores != cores)
         differ.push_back(fmt::format("{} cores a host, not {}", cores, *options.cores));
+    auto speed = flux::integer_at<std::uint32_t>(*json, "speed", 1);
+    if (options.speed && *options.speed != speed)
+        differ.push_back(
+            fmt::format("a clock of speed {}, not {}", speed, *options.speed));
     if (options.config && json->value("config", Json()) != *options.config)
         differ.push_back("another --conf");
     if (!differ.empty())
@@ -220,7 +227,7 @@ void clear(const Directory& directory)
 // The daemon, from fork to end; all options are given. Tells through the pipe when it
 // is ready, or why not.
 [[noreturn]] void run_daemon(const Directory& directory, const SessionOptions& options,
-                             int pipe)
+                             const std::string& clock, int pipe)
 {
     auto report = [&](const Result<>& rc) {
         auto text = rc ? std::string("ok") : rc.error().message;
@@ -253,6 +260,9 @@ void clear(const Directory& directory)
     dup2(log, 1);
     dup2(log, 2);
     setenv(session_variable, directory.path.c_str(), 1);
+    unsetenv(clock_variable); // of another sandbox
+    if (auto set = set_clock(clock); !set)
+        report(set);
     _exit(run_engine(
         {directory.file("run"), *options.hosts, *options.cores, *options.config},
         report));
@@ -274,12 +284,16 @@ Result<Session> session_up(const SessionOptions& given)
             fmt::format("sandbox[0-{}]", session_hosts_default - 1));
     options.cores = options.cores.value_or(session_cores_default);
     options.config = options.config.value_or(Json::object());
+    options.speed = options.speed.value_or(1);
+    auto clock = faster_clock(*options.speed);
     clear(directory);
     Json described = {{"version", 1},
                       {"uri", fmt::format("local://{}/run/local-0", directory.path)},
                       {"hosts", flux::format_hostlist(*options.hosts)},
                       {"cores", *options.cores},
-                      {"config", *options.config}};
+                      {"config", *options.config},
+                      {"speed", *options.speed},
+                      {"clock", clock}};
     auto written = write_file(directory.file(marker_name), marker_text);
     if (written)
         written =
@@ -299,7 +313,7 @@ Result<Session> session_up(const SessionOptions& given)
         return fail_errno(errno, "cannot fork");
     }
     if (pid == 0)
-        run_daemon(directory, options, fds[1]);
+        run_daemon(directory, options, clock, fds[1]);
     ::close(fds[1]);
     std::string answer;
     char buffer[4096];

@@ -37,12 +37,15 @@ struct SessionOptions {
     // Of the instance, TOML as JSON. Guests may connect and root is the owner, unless
     // it says otherwise.
     std::optional<Json> config;
+    std::optional<std::uint32_t> speed; // of its clock, 1 to clock_speed_max; 1
 };
 
 struct Session {
     std::string uri; // local-uri of rank 0
     std::string directory;
     flux::Hostlist hosts;
+    std::uint32_t speed = 1;
+    std::string clock;    // clock_variable's; empty where the machine's will do
     bool already = false; // up() found it so, down() found nothing
 };
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <utility>
 
 namespace fluxdat::sandbox {
@@ -12,16 +11,9 @@ namespace {
 
 // A wait for the wall clock is cut into pieces, so that a clock that is set, or a
 // machine that slept, is noticed within this time.
-constexpr double wall_clock_piece = 60; // seconds
+constexpr double wall_clock_piece = 60; // real seconds
 
 } // namespace
-
-double wall_clock()
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-}
 
 Timer::Timer(uv_loop_t* loop) : uv_(new uv_timer_t)
 {
@@ -45,7 +37,7 @@ void Timer::start_at(double time, std::function<void()> callback)
 {
     due_ = time;
     callback_ = std::move(callback);
-    arm(std::min(time - wall_clock(), wall_clock_piece));
+    arm(std::min(real_seconds(time - wall_clock()), wall_clock_piece));
 }
 
 void Timer::stop()
@@ -71,7 +63,7 @@ void Timer::fire()
     if (due_ > 0) {
         double left = due_ - wall_clock();
         if (left > 0) {
-            arm(std::min(left, wall_clock_piece));
+            arm(std::min(real_seconds(left), wall_clock_piece));
             return;
         }
     }

@@ -4,6 +4,8 @@
 // these close it when they are destroyed, and free its memory when libuv is done.
 #pragma once
 
+#include "lib/clock.h"
+
 #include <cstdint>
 #include <functional>
 #include <uv.h>
@@ -32,8 +34,8 @@ public:
     Timer& operator=(const Timer&) = delete;
 
     void start_in(double seconds, std::function<void()> callback);
-    // At a time of the wall clock, seconds since the epoch. The clock may be set
-    // meanwhile, so the time is checked when the timer fires.
+    // At a time of the wall clock (lib/clock.h), seconds since the epoch. The clock may
+    // be set meanwhile, so the time is checked when the timer fires.
     void start_at(double time, std::function<void()> callback);
     void stop();
 
@@ -45,8 +47,5 @@ private:
     std::function<void()> callback_;
     double due_ = 0; // wall clock, or 0
 };
-
-// Now, in seconds since the epoch with microseconds: RFC 18's timestamps.
-double wall_clock();
 
 } // namespace fluxdat::sandbox

@@ -5,8 +5,10 @@ import os
 import pathlib
 import resource
 import signal
+import time
 
-from tests.lib.sandbox import SandboxTest
+from tests.lib import fluxwire
+from tests.lib.sandbox import SandboxTest, eventually
 
 
 class Json(SandboxTest):
@@ -19,6 +21,7 @@ class Json(SandboxTest):
                 "uri": self.env["FLUX_URI"],
                 "hosts": "sandbox[0-3]",
                 "directory": self.env["FLUX_DAT_SANDBOX_DIR"],
+                "speed": 1,
                 "already": False,
             },
         )
@@ -34,6 +37,7 @@ class Json(SandboxTest):
             (["--size", "2"], "hosts sandbox[0-3], not sandbox[0-1]"),
             (["--hosts", "a,b"], "hosts sandbox[0-3], not "),
             (["--cores", "2"], "4 cores a host, not 2"),
+            (["--speed", "60"], "a clock of speed 1, not 60"),
             (["--conf", "exec.kill-timeout=1s"], "another --conf"),
         ):
             ran = self.dat("sandbox", "up", *options).ended(1)
@@ -41,6 +45,61 @@ class Json(SandboxTest):
         for options in ([], ["--size", "4"], ["--hosts", "sandbox[0-3]", "--cores", "4"]):
             ran = self.dat("sandbox", "up", *options).succeeded()
             self.assertIn("it is up already", ran.err)
+
+
+class Clock(SandboxTest):
+    speed = 86400  # a day in a second
+    up_options = ("--speed", str(speed))
+
+    def test_calendar_time_runs_faster(self):
+        began = time.time()
+        described = self.dat("sandbox", "env", "--json").succeeded().json()
+        self.assertEqual(described["speed"], self.speed)
+        speed, origin = self.env["FLUX_DAT_SANDBOX_CLOCK"].split("@")
+        self.assertEqual(speed, str(self.speed))
+        # Three days ahead: pending, until they have passed.
+        jobid = self.start("--name", "later", "--begin-time", "+3d", "-t", "5000d")
+        job = self.flux().rpc(
+            "job-list.list-id", {"id": fluxwire.parse_jobid(jobid), "attrs": ["all"]}
+        )["job"]
+        self.assertGreaterEqual(job["t_run"] - job["t_submit"], 3 * 86400 - self.speed)
+        self.assertAlmostEqual(job["expiration"], job["t_run"] + 5000 * 86400, delta=60)
+        # By the clock that the variable describes.
+        first, last = (
+            float(origin) + (moment - float(origin)) * self.speed for moment in (began, time.time())
+        )
+        self.assertLess(first, job["t_submit"])
+        self.assertLess(job["t_run"], last)
+        self.dat("stop", "--dat", "later", "--now").succeeded()
+        self.assert_no_dat_left()
+
+    def test_a_window_ends_by_it(self):
+        self.start("--name", "short", "-t", "3d", "--no-wait")
+        eventually(lambda: self.dats() == [], "three days are over")
+        self.assert_no_dat_left()
+
+    def test_another_instance_is_refused(self):
+        clock = self.env["FLUX_DAT_SANDBOX_CLOCK"]
+        other = clock.replace("@", "@1")
+        ran = self.dat("status", env={"FLUX_DAT_SANDBOX_CLOCK": other}).ended(2)
+        self.assert_says(ran, [f"is {other}, but the sandbox at", f"has {clock}", "sandbox env"])
+        self.dat("sandbox", "down").succeeded()
+        self.dat("sandbox", "up", "--size", "1").succeeded()
+        ran = self.dat("start").ended(2)
+        self.assert_says(ran, ["FLUX_DAT_SANDBOX_CLOCK is set, but", "unset it"])
+        environment = self.dat("sandbox", "env").succeeded().out
+        self.assertIn("unset FLUX_DAT_SANDBOX_CLOCK\n", environment)
+        del self.env["FLUX_DAT_SANDBOX_CLOCK"]
+        self.assertNotIn("CLOCK", self.dat("sandbox", "env").succeeded().out)
+        self.dat("status").succeeded()
+
+    def test_a_variable_that_is_none(self):
+        for text in ("600", "@", "0@1", "86401@1", "600@nan", "600@-1", "6e2@1", "600@1x"):
+            ran = self.dat("status", env={"FLUX_DAT_SANDBOX_CLOCK": text}).ended(2)
+            self.assert_says(ran, ["FLUX_DAT_SANDBOX_CLOCK: expected SPEED@ORIGIN", "unset it"])
+        for text in ("0", "86401", "-1", "fast"):
+            ran = self.dat("sandbox", "up", "--speed", text).ended(2)
+            self.assert_says(ran, "--speed")
 
 
 class Directory(SandboxTest):
