@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/launcher.h"
 
+#include "lib/dat/door_service.h"
 #include "lib/dat/jobspec.h"
 #include "lib/flux/services.h"
 #include "lib/perms/door.h"
@@ -136,8 +137,8 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     auto file = read_dat_file(dat_file);
     if (!file)
         return give_up(file.error());
-    auto door =
-        perms::spawn_watcher([&] { return make_door(*place, *file); }, getpid());
+    auto door = perms::spawn_watcher([&] { return make_door(*place, *file); }, getpid(),
+                                     serve_door);
     if (!door)
         return give_up(door.error());
     set_environment(*door);

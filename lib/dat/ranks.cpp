@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/ranks.h"
 
+#include "lib/dat/door_service.h"
 #include "lib/dat/record.h"
 #include "lib/flux/text.h"
 #include "lib/imp/user.h"
@@ -135,6 +136,11 @@ flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank
                                        std::string path, std::string guests,
                                        flux::Interrupt* interrupt)
 {
+    if (entrance == Entrance::door) {
+        auto asked = co_await ask_door(dat, rank, what, path, guests, interrupt);
+        if (asked)
+            co_return std::move(*asked);
+    }
     AtEntrance result;
     auto called = fmt::format("flux-dat {} {}", command_of(entrance), what);
     flux::Command command;
@@ -189,70 +195,77 @@ std::vector<std::string> strangers(const perms::GuestList& before,
     return lines;
 }
 
-int print(const std::vector<std::string>& lines, int status)
+AtEntrance refused(const Error& error)
 {
-    for (auto& line : lines)
-        say(stdout, "{}\n", line);
-    return status;
+    return {false, {error.message}};
 }
 
-int print(const Error& error)
+AtEntrance found_wrong(std::vector<std::string> wrong)
 {
-    return print({error.message}, 1);
+    bool good = wrong.empty();
+    return {good, std::move(wrong)};
 }
 
-int print_wrong(const std::vector<std::string>& wrong)
-{
-    return print(wrong, wrong.empty() ? 0 : 1);
-}
-
-std::optional<int> at_door(const std::string& what, const std::string& path,
-                           const perms::GuestList& guests)
+std::optional<AtEntrance> at_door(const std::string& what, const std::string& path,
+                                  const perms::GuestList& guests)
 {
     auto door = perms::Door::open(path);
     if (!door)
-        return print(door.error());
+        return refused(door.error());
     if (what == "check")
-        return print_wrong(door->check(guests));
+        return found_wrong(door->check(guests));
     if (what != "apply")
         return {};
     auto before = door->guests().value_or(perms::GuestList{});
     auto applied = door->apply(guests);
-    return applied ? print(strangers(before, guests), 0) : print(applied.error());
+    return applied ? AtEntrance{true, strangers(before, guests)}
+                   : refused(applied.error());
 }
 
-std::optional<int> at_passage(const std::string& what, const std::string& socket,
-                              const perms::GuestList& guests)
+std::optional<AtEntrance> at_passage(const std::string& what, const std::string& socket,
+                                     const perms::GuestList& guests)
 {
     auto passage = perms::Passage::open(socket);
     if (!passage)
-        return print(passage.error());
+        return refused(passage.error());
     if (what == "check")
-        return print_wrong(passage->check(guests));
+        return found_wrong(passage->check(guests));
     if (what == "restore") {
         auto restored = passage->restore();
-        return restored ? 0 : print(restored.error());
+        return restored ? AtEntrance{true, {}} : refused(restored.error());
     }
     if (what != "apply")
         return {};
     auto applied = passage->apply(guests);
     // Whom it let in before is not kept anywhere: all are looked up again.
-    return applied ? print(strangers({}, guests), 0) : print(applied.error());
+    return applied ? AtEntrance{true, strangers({}, guests)} : refused(applied.error());
 }
 
 } // namespace
 
-std::optional<int> at_entrance(Entrance entrance, const std::string& what,
-                               const std::string& path, const std::string& guests)
+std::optional<AtEntrance> act_at_entrance(Entrance entrance, const std::string& what,
+                                          const std::string& path,
+                                          const std::string& guests)
 {
     auto json = flux::parse_json(guests);
     if (!json)
-        return print({"the guest list is " + json.error().message, 0});
+        return refused({"the guest list is " + json.error().message, 0});
     auto list = guests_from_json(*json);
     if (!list)
-        return print(list.error());
+        return refused(list.error());
     return entrance == Entrance::door ? at_door(what, path, *list)
                                       : at_passage(what, path, *list);
+}
+
+std::optional<int> at_entrance(Entrance entrance, const std::string& what,
+                               const std::string& path, const std::string& guests)
+{
+    auto done = act_at_entrance(entrance, what, path, guests);
+    if (!done)
+        return {};
+    for (auto& line : done->lines)
+        say(stdout, "{}\n", line);
+    return done->good ? 0 : 1;
 }
 
 } // namespace fluxdat::dat

@@ -72,19 +72,21 @@ flux::Task<Result<std::string>> find_entrance(flux::Connection& dat, std::uint32
                                               Entrance entrance,
                                               flux::Interrupt* interrupt = nullptr);
 
-// Runs `flux-dat door WHAT PATH LIST` on that rank (or `flux-dat passage`), LIST being
-// the guest list as JSON. The lines are what it printed, or why it could not run.
+// What came of doing something at an entrance (at_entrance(), below).
 struct AtEntrance {
-    bool good = false; // it ended with status 0
-    std::vector<std::string> lines;
+    bool good = false;
+    std::vector<std::string> lines; // as it prints them
 };
+// Does it on that rank, LIST being the guest list as JSON: by the service of the rank's
+// door (door_service.h), or where there is none by `flux-dat door WHAT PATH LIST` (or
+// `flux-dat passage`), over the DAT's own rexec (RFC 42). Where that could not run the
+// lines say why.
 flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank,
                                        Entrance entrance, std::string what,
                                        std::string path, std::string guests,
                                        flux::Interrupt* interrupt = nullptr);
 
-// Asks every broker for its socket, and has each node's door checked there, by the
-// hidden command `flux-dat door check`, over the DAT's own rexec (RFC 42). `hosts` are
+// Asks every broker for its socket, and has each node's door checked there. `hosts` are
 // the names of the ranks' nodes, in their order.
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
                                           Entrance entrance, perms::GuestList guests);
@@ -97,7 +99,11 @@ flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist 
 //              or, with 0, who on the list has no account on this node
 //     restore  passage only: everything as it was before it was opened
 //
-// Nothing for any other WHAT.
+// Nothing for any other WHAT. The first gives what it would print, the second prints it
+// and gives the exit status.
+std::optional<AtEntrance> act_at_entrance(Entrance entrance, const std::string& what,
+                                          const std::string& path,
+                                          const std::string& guests);
 std::optional<int> at_entrance(Entrance entrance, const std::string& what,
                                const std::string& path, const std::string& guests);
 

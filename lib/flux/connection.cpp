@@ -577,6 +577,11 @@ const std::optional<Error>& Connection::lost() const
     return state_->lost;
 }
 
+Loop& Connection::loop() const
+{
+    return state_->loop;
+}
+
 const std::string& Connection::uri() const
 {
     return state_->uri;

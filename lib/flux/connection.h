@@ -104,6 +104,7 @@ public:
     const std::optional<Error>& lost() const;
 
     const std::string& uri() const;
+    Loop& loop() const;
 
     struct State;
 

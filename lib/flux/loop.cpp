@@ -110,6 +110,30 @@ Task<Result<>> Loop::sleep_until(double time, Interrupt* interrupt)
     }
 }
 
+Deadline::Deadline(Loop& loop, double seconds, Error reason, Interrupt* other)
+    : reason_(std::move(reason)),
+      other_(other, [this, other] { interrupt_.raise(*other->reason()); }),
+      timer_(new uv_timer_t)
+{
+    if (other && other->reason())
+        interrupt_.raise(*other->reason());
+    uv_timer_init(loop.uv(), timer_);
+    timer_->data = this;
+    uv_timer_start(
+        timer_,
+        [](uv_timer_t* timer) {
+            auto* self = static_cast<Deadline*>(timer->data);
+            self->interrupt_.raise(self->reason_);
+        },
+        milliseconds(seconds), 0);
+}
+
+Deadline::~Deadline()
+{
+    uv_close(reinterpret_cast<uv_handle_t*>(timer_),
+             [](uv_handle_t* timer) { delete reinterpret_cast<uv_timer_t*>(timer); });
+}
+
 struct InterruptSources::State {
     static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
     Interrupt* interrupt;

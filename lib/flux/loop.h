@@ -92,6 +92,25 @@ private:
     uv_loop_t uv_;
 };
 
+// An interrupt that is raised when some seconds have passed, or when another one is.
+class Deadline
+{
+public:
+    // `other` may be none; it must outlive this.
+    Deadline(Loop& loop, double seconds, Error reason, Interrupt* other = nullptr);
+    ~Deadline();
+    Deadline(const Deadline&) = delete;
+    Deadline& operator=(const Deadline&) = delete;
+
+    Interrupt& interrupt() { return interrupt_; }
+
+private:
+    Interrupt interrupt_;
+    Error reason_;
+    InterruptScope other_;
+    uv_timer_t* timer_; // freed by libuv's close callback, which outlives this object
+};
+
 // Raises an interrupt when one of SIGINT, SIGTERM, SIGHUP arrives, or when `timeout`
 // seconds (if positive) have passed. The messages name the signal or the option. With
 // Signals::ignore, only time does; signals then neither end the wait nor the process.

@@ -107,7 +107,9 @@ public:
 
 private:
     // The watcher, which keeps the descriptors of the door and closes all others.
-    friend void watch(const std::function<Result<Door>()>& make, int process, int pipe);
+    friend void
+    watch(const std::function<Result<Door>()>& make, int process, int pipe,
+          const std::function<void(const std::string& door, int ended)>& attend);
     Door(const DoorDir& dir, const DoorName& name);
     Result<> open_directory();
     bool open_new_directory();

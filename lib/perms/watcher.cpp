@@ -90,7 +90,8 @@ Fd above_standard(Fd fd)
 } // namespace
 
 // The second generation: makes the door, says so, and outlives the rank.
-void watch(const std::function<Result<Door>()>& make, int process, int pipe)
+void watch(const std::function<Result<Door>()>& make, int process, int pipe,
+           const Attend& attend)
 {
     auto made = make();
     if (!made)
@@ -113,6 +114,8 @@ void watch(const std::function<Result<Door>()>& make, int process, int pipe)
     auto said = ready + door.path();
     if (::write(pipe, said.data(), said.size()) == static_cast<ssize_t>(said.size())) {
         ::close(pipe);
+        if (attend)
+            attend(door.path(), process);
         wait_for_end(process);
     }                    // else the rank has ended already
     (void)door.remove(); // nobody is left to tell; the next sweep() does
@@ -120,7 +123,7 @@ void watch(const std::function<Result<Door>()>& make, int process, int pipe)
 }
 
 Result<std::string> spawn_watcher(const std::function<Result<Door>()>& make,
-                                  pid_t broker)
+                                  pid_t broker, Attend attend)
 {
     // <sys/pidfd.h> of glibc 2.36 is not for C++.
     Fd process(static_cast<int>(::syscall(SYS_pidfd_open, broker, 0)));
@@ -151,7 +154,7 @@ Result<std::string> spawn_watcher(const std::function<Result<Door>()>& make,
         if (watcher < 0)
             give_up(writing.get(), error_of("fork"));
         if (watcher == 0)
-            watch(make, process.get(), writing.release());
+            watch(make, process.get(), writing.release(), attend);
         ::_exit(0);
     }
     writing = Fd();

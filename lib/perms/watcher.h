@@ -25,12 +25,18 @@
 
 namespace fluxdat::perms {
 
+using Attend = std::function<void(const std::string& door, int ended)>;
+
 // Leaves a watcher behind, with the door that `make` made in it, for the rank whose
 // broker has (or, after exec, will have) the process id `broker`, usually getpid().
-// Returns the door's path when it is watching; no descriptor of the door is in this
-// process. When the door goes, a private door directory goes with it unless others use
-// it. Errors: those of `make`, and that there can be no watcher; the door is gone then.
+// `attend` is what it does meanwhile: it gets the door's path and a descriptor that is
+// readable (poll(2)) when the broker has ended, and is to return then; if it returns
+// before, the watcher waits on. Whatever it leaves open goes with the
+// watcher. Returns the door's path when it is watching; no descriptor of the door is in
+// this process. When the door goes, a private door directory goes with it unless others
+// use it. Errors: those of `make`, and that there can be no watcher; the door is gone
+// then.
 Result<std::string> spawn_watcher(const std::function<Result<Door>()>& make,
-                                  pid_t broker);
+                                  pid_t broker, Attend attend = {});
 
 } // namespace fluxdat::perms

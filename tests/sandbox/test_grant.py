@@ -3,9 +3,11 @@
 
 import concurrent.futures
 import contextlib
+import errno
 import grp
 import json
 import os
+import pathlib
 import pwd
 import signal
 import subprocess
@@ -21,6 +23,7 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
+    processes_of,
 )
 
 MANAGER = "bin"
@@ -74,6 +77,87 @@ class ListTest(SandboxTest):
     def ask(self, method, payload, user=OWNER):
         service = f"{OWNER_ID}-dat-f{fluxwire.f58(fluxwire.parse_jobid(self.jobid))[1:]}"
         return self.flux(user=user).rpc(f"{service}.{method}", payload)
+
+
+class DoorService(ListTest):
+    """What each rank's door answers to the supervisor, by the process that watches over it."""
+
+    def client(self, rank, user=OWNER):
+        return self.flux(user=user, uri=f"local://{self.door(rank)}/local")
+
+    def question(self, rank, **more):
+        guests = {"generation": 1, "open": False, "users": [uid(GUEST)], "groups": []}
+        return {"door": str(self.door(rank)), "guests": guests, **more}
+
+    def serves(self, rank):
+        with contextlib.suppress(fluxwire.FluxError):
+            return bool(self.client(0).rpc("dat-door.check", self.question(rank), nodeid=rank))
+        return False
+
+    def watchers(self):
+        return [
+            pid
+            for pid, words in processes_of(self.installed.program).items()
+            if pathlib.Path(f"/proc/{pid}/comm").read_text() == "flux-dat-door\n"
+        ]
+
+    def test_checks_and_applies_on_its_rank(self):
+        client = self.client(0)
+        for rank in range(2):
+            eventually(lambda: self.serves(rank), "the door's service")
+            question = self.question(rank)
+            answer = client.rpc("dat-door.check", question, nodeid=rank)
+            self.assertEqual(answer, {"good": True, "lines": []})
+            self.door(rank).chmod(0o700)
+            answer = client.rpc("dat-door.check", question, nodeid=rank)
+            self.assertFalse(answer["good"])
+            self.assertIn(str(self.door(rank)), answer["lines"][0])
+            question["guests"]["generation"] = 2
+            answer = client.rpc("dat-door.apply", question, nodeid=rank)
+            self.assertEqual(answer, {"good": True, "lines": []})
+            answer = client.rpc("dat-door.apply", self.question(rank), nodeid=rank)
+            self.assertFalse(answer["good"])
+            self.assertIn("newer than 1; not changed", answer["lines"][0])
+
+    def test_refuses_what_is_none_of_its_own(self):
+        eventually(lambda: self.serves(1), "the door's service")
+        client = self.client(0)
+        for method, payload, errnum in (
+            ("check", self.question(0), errno.EPROTO),
+            ("check", None, errno.EPROTO),
+            ("check", [], errno.EPROTO),
+            ("apply", {"door": str(self.door(1))}, errno.EPROTO),
+            ("restore", self.question(1), errno.ENOSYS),
+        ):
+            with self.subTest(method=method, payload=payload):
+                with self.assertRaises(fluxwire.FluxError) as refused:
+                    client.rpc(f"dat-door.{method}", payload, nodeid=1)
+                self.assertEqual(refused.exception.errno, errnum)
+        question = self.question(1, guests={"users": "all"})
+        self.assertFalse(client.rpc("dat-door.apply", question, nodeid=1)["good"])
+
+    @needs_root
+    def test_refuses_guests(self):
+        eventually(lambda: self.serves(1), "the door's service")
+        for method in ("check", "apply", "nosuch"):
+            with self.assertRaises(fluxwire.FluxError) as refused:
+                self.client(1, user=GUEST).rpc(f"dat-door.{method}", self.question(1), nodeid=1)
+            self.assertEqual(refused.exception.errno, errno.EPERM)
+
+    @needs_root
+    def test_a_change_goes_without_it(self):
+        eventually(lambda: self.serves(0) and self.serves(1), "the doors' services")
+        killed, stopped = self.watchers()
+        os.kill(killed, signal.SIGKILL)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            self.dat("grant", STRANGER).succeeded()
+            self.assert_enters(STRANGER)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        # Nobody is left to remove one of the doors; the next DAT does.
+        self.dat("stop", "--now").succeeded()
+        self.start("--name", "next")
 
 
 @needs_root
