@@ -10,15 +10,8 @@ import socket
 import stat
 import subprocess
 
-from tests.lib.realflux import (
-    GROUP,
-    GUEST,
-    OWNER,
-    STRANGER,
-    FluxTest,
-    door_of,
-    needs_flux,
-)
+from tests.flux import test_grant
+from tests.lib.realflux import GROUP, GUEST, OWNER, STRANGER, door_of, needs_flux
 from tests.lib.sandbox import acting_as
 
 
@@ -27,17 +20,20 @@ def uid(user):
 
 
 @needs_flux
-class Many(FluxTest):
-    size = 64
+class Many(test_grant.InAndOut):
+    size = nodes = 64
 
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        # To end 64 brokers in order takes as long as all the test does.
-        cls.addClassCleanup(cls.instance.kill)
+    def test_every_door_is_right_and_stays_so(self):
+        self.start_dat("--group", GROUP)
+        self.every_door_is_right()
+        self.dat("revoke", "--group", GROUP).succeeded()
+        self.in_and_out_at_once_and_in_again()
+        self.the_imp_alone_refuses()
+        self.by_group_and_by_manager()
+        self.dat("stop").succeeded()
+        self.assert_no_dat_left()
 
-    def test_every_door_is_right(self):
-        jobid = self.start("-N64", "--name", "big", "--user", GUEST, "--group", GROUP)
+    def every_door_is_right(self):
         [dat] = self.dats()
         self.assertEqual((dat["state"], dat["nnodes"], dat["applied"]), ("ready", 64, 1))
         acls = set()
@@ -61,7 +57,4 @@ class Many(FluxTest):
         self.assertIn(f"user:{uid(GUEST)}:--x\n", acl)
         self.assertIn(f"group:{grp.getgrnam(GROUP).gr_gid}:--x\n", acl)
         self.assertIn("other::---\n", acl)
-        out = self.run_in(jobid, "-N64", "id", "-un", user=GUEST).succeeded().out
-        self.assertEqual(out.split(), [GUEST] * 64)
-        self.dat("stop").succeeded()
-        self.assert_no_dat_left()
+        self.assert_works(GUEST)
