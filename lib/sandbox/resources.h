@@ -6,7 +6,7 @@
 
 #include "lib/flux/hostlist.h"
 #include "lib/flux/idset.h"
-#include "lib/sandbox/constraint.h"
+#include "lib/flux/node_constraint.h"
 
 #include <map>
 #include <optional>
@@ -16,7 +16,9 @@
 
 namespace fluxdat::sandbox {
 
+using flux::Constraint;
 using flux::Idset;
+using flux::Json;
 
 // More cores than this on a node are a mistake in a configuration.
 constexpr std::uint32_t node_cores_max = 65536;

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// Constraints on resources: RFC 31, as jobspecs carry them. The operators of job-list
-// (RFC 43) are another set, in joblist.h.
+// Which nodes a constraint of a jobspec allows: RFC 31, as constraint.h makes it of
+// what people write. The operators of job-list (RFC 43) are another set.
 #pragma once
 
-#include "lib/flux/connection.h"
 #include "lib/flux/hostlist.h"
 #include "lib/flux/idset.h"
+#include "lib/flux/json.h"
 
 #include <set>
 #include <string>
 #include <vector>
 
-namespace fluxdat::sandbox {
-
-using flux::Json;
+namespace fluxdat::flux {
 
 // What a constraint is asked about.
 struct NodeTraits {
@@ -47,7 +45,7 @@ private:
     std::vector<Constraint> operands_; // all, any; none: not all of them
     std::vector<std::string> properties_;
     std::set<std::string> hosts_;
-    flux::Idset ranks_;
+    Idset ranks_;
 };
 
-} // namespace fluxdat::sandbox
+} // namespace fluxdat::flux

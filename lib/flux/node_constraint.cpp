@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-#include "lib/sandbox/constraint.h"
+#include "lib/flux/node_constraint.h"
 
 #include <algorithm>
 
-namespace fluxdat::sandbox {
+namespace fluxdat::flux {
 
 Result<Constraint> Constraint::parse(const Json& json)
 {
@@ -41,13 +41,13 @@ Result<Constraint> Constraint::parse(const Json& json)
             out.operator_ = Operator::properties;
             out.properties_.push_back(text);
         } else if (name == "hostlist") {
-            auto hosts = flux::parse_hostlist(text);
+            auto hosts = parse_hostlist(text);
             if (!hosts)
                 return fail("Invalid hostlist: '{}'", text);
             out.operator_ = Operator::hosts;
             out.hosts_.insert(hosts->begin(), hosts->end());
         } else {
-            auto ranks = flux::parse_idset(text);
+            auto ranks = parse_idset(text);
             if (!ranks)
                 return fail("Invalid idset: '{}'", text);
             out.operator_ = Operator::ranks;
@@ -109,4 +109,4 @@ Constraint Constraint::properties(std::vector<std::string> required)
     return out;
 }
 
-} // namespace fluxdat::sandbox
+} // namespace fluxdat::flux
