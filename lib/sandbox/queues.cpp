@@ -47,7 +47,7 @@ Result<> read_count(const Json& policy, std::initializer_list<const char*> path,
     // -1 is "unlimited", to undo a more general limit.
     if (*value == Json(-1))
         out.reset();
-    else if (value->is_number_unsigned())
+    else if (value->is_number_integer() && *value >= 0)
         out = value->get<std::uint64_t>();
     else
         return fail("{}: must be a number", where);
