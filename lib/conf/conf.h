@@ -81,8 +81,15 @@ struct Inputs {
 // setuid root".
 Result<> probe_setuid_imp(const std::string& path);
 
-// That, and does its configuration allow this user to run guests' jobs? It is asked
-// (`PATH check --json`) and so may take some milliseconds.
+// How long an IMP may take to answer; on a loaded node one takes some milliseconds.
+constexpr double imp_answer_time_max = 10; // seconds
+
+// What `PATH check --json` of the bundled IMP answers, flux-dat-imp(8): an object with
+// "allowed" and "problems". An error where another program answers, or none in time.
+Result<Json> ask_imp(const std::string& path, double seconds = imp_answer_time_max);
+
+// probe_setuid_imp(), and does its configuration allow this user to run guests' jobs?
+// It is asked, and so this may take some milliseconds.
 Result<> probe_bundled_imp(const std::string& path);
 
 // A configuration ready for a broker, and where each of its values came from.

@@ -3,8 +3,12 @@
 
 #include "lib/fd.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,12 +21,42 @@ namespace {
 
 constexpr std::size_t verdict_size_max = 1u << 20; // bytes; a problem is one line
 
-// What `IMP check --json` prints; nothing where it cannot be run.
-std::optional<std::string> ask_imp(const std::string& path)
+using Clock = std::chrono::steady_clock;
+
+// Whether there is something to read, or the end, before the deadline.
+bool readable_before(int fd, Clock::time_point deadline)
 {
+    for (;;) {
+        auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+        pollfd waiting{fd, POLLIN, 0};
+        int ready = poll(&waiting, 1,
+                         static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+        if (ready >= 0 || errno != EINTR)
+            return ready != 0; // after an error, read(2) has its say
+    }
+}
+
+// It has given up its privileges, or has none, so that it can be killed; if it cannot,
+// it is left to itself.
+void end_process(pid_t pid)
+{
+    if (kill(pid, SIGKILL) < 0 && errno == EPERM)
+        return;
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR)
+        ;
+}
+
+} // namespace
+
+Result<Json> ask_imp(const std::string& path, double seconds)
+{
+    const auto silent = [&](std::string_view why) {
+        return fail("{}: its \"check\" {}", printable(path), why);
+    };
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
-        return {};
+        return fail_errno(errno, "pipe");
     Fd reading(ends[0]), writing(ends[1]);
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
@@ -36,10 +70,17 @@ std::optional<std::string> ask_imp(const std::string& path)
     posix_spawn_file_actions_destroy(&files);
     writing = Fd();
     if (errnum != 0)
-        return {};
+        return silent("says nothing");
+    const auto deadline = Clock::now()
+                          + std::chrono::duration_cast<Clock::duration>(
+                              std::chrono::duration<double>(seconds));
     std::string text;
     std::array<char, 4096> buffer{};
+    bool in_time = true;
     while (text.size() < verdict_size_max) {
+        in_time = readable_before(reading.get(), deadline);
+        if (!in_time)
+            break;
         auto got = read(reading.get(), buffer.data(), buffer.size());
         if (got < 0 && errno == EINTR)
             continue;
@@ -47,13 +88,16 @@ std::optional<std::string> ask_imp(const std::string& path)
             break;
         text.append(buffer.data(), static_cast<std::size_t>(got));
     }
-    reading = Fd();
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR)
-        ;
-    return text;
+    // Who has closed its output but goes on says nothing more, so need not be waited
+    // for.
+    end_process(pid);
+    if (!in_time)
+        return silent(fmt::format("did not answer within {} s", seconds));
+    auto verdict = Json::parse(text, nullptr, false);
+    if (!verdict.is_object() || !verdict.contains("allowed"))
+        return silent("says nothing");
+    return verdict;
 }
-
-} // namespace
 
 Result<> probe_setuid_imp(const std::string& path)
 {
@@ -77,11 +121,10 @@ Result<> probe_bundled_imp(const std::string& path)
 {
     if (auto fit = probe_setuid_imp(path); !fit)
         return fit;
-    auto said = ask_imp(path);
-    auto verdict = Json::parse(said.value_or(""), nullptr, false);
-    if (!verdict.is_object() || !verdict.contains("allowed"))
-        return fail("{}: its \"check\" says nothing", printable(path));
-    if (verdict["allowed"] == false)
+    auto verdict = ask_imp(path);
+    if (!verdict)
+        return std::unexpected(verdict.error());
+    if ((*verdict)["allowed"] == false)
         return fail(
             "{}: its configuration does not allow this user (exec.allowed-users)",
             printable(path));

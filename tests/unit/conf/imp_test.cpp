@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "tests/unit/conf/scratch.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace fluxdat;
@@ -64,4 +65,28 @@ TEST_CASE("the bundled IMP is asked whether it allows this user", "[imp]")
     CHECK(asked("{}") == ": its \"check\" says nothing");
     CHECK(asked("") == ": its \"check\" says nothing");
     CHECK(probe_bundled_imp(scratch / "no").error().errnum == ENOENT);
+}
+
+TEST_CASE("an IMP that does not answer is given up", "[imp]")
+{
+    const Scratch scratch;
+    const std::string imp = scratch.file("imp", "#!/bin/sh\nexec sleep 1000\n", 0755);
+    auto answer = ask_imp(imp, 0.05);
+    CHECK(answer.error().message
+          == imp + ": its \"check\" did not answer within 0.05 s");
+    // It is not left behind, so there is no child to wait for.
+    CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
+    CHECK(errno == ECHILD);
+}
+
+TEST_CASE("what the bundled IMP answers is handed on", "[imp]")
+{
+    const Scratch scratch;
+    const std::string imp = scratch.file(
+        "imp", "#!/bin/sh\necho '{\"allowed\": true, \"problems\": []}'\n", 0755);
+    auto answer = ask_imp(imp);
+    REQUIRE(answer);
+    CHECK(*answer == Json{{"allowed", true}, {"problems", Json::array()}});
+    CHECK(ask_imp("/bin/true").error().message
+          == "/bin/true: its \"check\" says nothing");
 }
