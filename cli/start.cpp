@@ -4,8 +4,8 @@
 #include "lib/dat/start.h"
 #include "cli/command.h"
 #include "cli/configuration.h"
+#include "cli/request.h"
 #include "lib/clock.h"
-#include "lib/flux/constraint.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
 #include "lib/program.h"
@@ -44,8 +44,8 @@ Result<int> parse_urgency(const std::string& text)
 struct Start {
     Common common;
     ConfigurationOptions configuration;
-    std::uint32_t nodes = 1;
-    std::optional<std::string> name, queue, bank, time_limit, constraint, begin_time;
+    RequestOptions request;
+    std::optional<std::string> name, bank, begin_time;
     std::optional<std::string> urgency, timeout, door_dir;
     std::vector<std::string> setopts, setattrs, environment, users, groups, managers;
     bool open = false, if_not_running = false, no_wait = false;
@@ -58,9 +58,7 @@ struct Start {
                 ->type_name(type)
                 ->allow_extra_args(false);
         };
-        add_number_option(
-            command, "-N,--nodes", [this](std::uint32_t count) { nodes = count; }, 1,
-            count_max, "How many nodes (default 1)");
+        request.add_to(command);
         command.add_option("--name,--job-name", name,
                            "What to call the DAT (default \"dat\")");
         add_list_option(command, "--user", users, "USER,...",
@@ -70,16 +68,9 @@ struct Start {
         add_list_option(command, "--manager", managers, "USER,...",
                         "Who may change the guest list besides the owner (repeatable)");
         command.add_flag("--open", open, "Everybody may enter");
-        command
-            .add_option("-t,--time-limit", time_limit,
-                        "How long the DAT lasts; a bare number is minutes")
-            ->type_name("MINUTES|FSD");
         command.add_option("--begin-time", begin_time, "Not before this time")
             ->type_name("+FSD|TIME");
-        command.add_option("-q,--queue", queue, "The queue of the parent");
         command.add_option("-B,--bank", bank, "The bank to charge");
-        command.add_option("--requires", constraint, "Which nodes (RFC 35)")
-            ->type_name("CONSTRAINT");
         command.add_option("--urgency", urgency,
                            "0 to 31, hold, expedite or default (16)");
         repeatable("-o,--setopt", setopts, "NAME[=VAL]",
@@ -108,31 +99,19 @@ struct Start {
     Result<dat::Submission> submission() const
     {
         dat::Submission submission;
-        submission.nodes = nodes;
         submission.name = name.value_or(default_name);
         if (auto good = dat::check_name(submission.name); !good)
             return std::unexpected(good.error());
-        submission.queue = queue;
         submission.bank = bank;
         submission.setopts = setopts;
         submission.setattrs = setattrs;
-        if (time_limit) {
-            auto seconds = flux::parse_time_limit(*time_limit);
-            if (!seconds)
-                return fail(Exit::usage, "--time-limit: {}", seconds.error().message);
-            submission.time_limit = *seconds;
-        }
+        if (auto applied = request.apply_to(submission); !applied)
+            return std::unexpected(applied.error());
         if (begin_time) {
             auto when = flux::parse_begin_time(*begin_time, wall_clock());
             if (!when)
                 return fail(Exit::usage, "--begin-time: {}", when.error().message);
             submission.begin_time = *when;
-        }
-        if (constraint) {
-            auto parsed = flux::parse_constraint(*constraint);
-            if (!parsed)
-                return fail(Exit::usage, "--requires: {}", parsed.error().message);
-            submission.constraints = std::move(*parsed);
         }
         auto built = dat::job_environment(dat::current_environment(), environment);
         if (!built)
