@@ -6,6 +6,7 @@
 // is touched: they start once a rank, and a rank's start is what people wait for.
 #include "cli/command.h"
 #include "lib/clock.h"
+#include "lib/dat/check_node.h"
 #include "lib/dat/launcher.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
@@ -64,6 +65,11 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
             return misused("supervise");
         return dat::supervise(program_path(), std::string(words[1]));
     }
+    if (words[0] == "check-node") {
+        if (words.size() != 2)
+            return misused("check-node");
+        return dat::check_node_command(std::string(words[1]));
+    }
     if (words[0] == "door" || words[0] == "passage") {
         auto entrance =
             words[0] == "door" ? dat::Entrance::door : dat::Entrance::passage;
@@ -115,6 +121,7 @@ int run_command(int argc, char** argv)
     cli::add_stop(app, chosen);
     cli::add_adopt(app, chosen);
     cli::add_config(app, chosen);
+    cli::add_check(app, chosen);
     std::vector<std::string> after_dashes;
     if (argc > 1 && std::string_view(argv[1]) == "run") {
         auto dashes = std::find(argv, argv + argc, std::string_view("--"));

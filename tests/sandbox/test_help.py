@@ -10,7 +10,7 @@ import unittest
 
 from tests.lib.sandbox import BUILD, PROGRAM, TOP
 
-COMMANDS = ("start", "status", "stop", "config", "run", "sandbox")
+COMMANDS = ("start", "status", "stop", "check", "config", "run", "sandbox")
 OF_ALL = {"--help", "--json", "--quiet", "--verbose"}
 
 
