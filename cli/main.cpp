@@ -107,6 +107,7 @@ std::string what_is_wrong(const CLI::ParseError& error)
 
 int run_command(int argc, char** argv)
 {
+    flux::show_jobids_in_ascii(flux::jobids_need_ascii());
     CLI::App app("Dedicated access time on Flux: a set of nodes for a list of people, "
                  "as one job.",
                  "flux-dat");

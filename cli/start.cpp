@@ -6,6 +6,7 @@
 #include "cli/configuration.h"
 #include "cli/request.h"
 #include "lib/clock.h"
+#include "lib/dat/due.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
 #include "lib/program.h"
@@ -46,9 +47,10 @@ struct Start {
     ConfigurationOptions configuration;
     RequestOptions request;
     std::optional<std::string> name, bank, begin_time;
-    std::optional<std::string> urgency, timeout, door_dir;
+    std::optional<std::string> urgency, timeout, door_dir, early;
     std::vector<std::string> setopts, setattrs, environment, users, groups, managers;
     bool open = false, if_not_running = false, no_wait = false;
+    bool cancel_on_timeout = false;
 
     void add_options(CLI::App& command)
     {
@@ -70,6 +72,11 @@ struct Start {
         command.add_flag("--open", open, "Everybody may enter");
         command.add_option("--begin-time", begin_time, "Not before this time")
             ->type_name("+FSD|TIME");
+        command
+            .add_option("--early", early,
+                        "Before --begin-time by more than this, or after the window, "
+                        "do nothing and succeed")
+            ->type_name("FSD");
         command.add_option("-B,--bank", bank, "The bank to charge");
         command.add_option("--urgency", urgency,
                            "0 to 31, hold, expedite or default (16)");
@@ -89,11 +96,15 @@ struct Start {
                          "succeed");
         command.add_flag("--no-wait", no_wait,
                          "Do not wait until guests can work; print the id at once");
+        auto* timeout_option =
+            command
+                .add_option("--timeout", timeout,
+                            "How long to wait before giving up with status 5; the job "
+                            "stays")
+                ->type_name("FSD");
         command
-            .add_option("--timeout", timeout,
-                        "How long to wait before giving up with status 5; the job "
-                        "stays")
-            ->type_name("FSD");
+            .add_flag("--cancel-on-timeout", cancel_on_timeout, "The job does not stay")
+            ->needs(timeout_option);
     }
 
     Result<dat::Submission> submission() const
@@ -118,6 +129,49 @@ struct Start {
             return std::unexpected(built.error());
         submission.environment = std::move(*built);
         return submission;
+    }
+
+    // --early: the window is --begin-time and --time-limit, whenever this is called.
+    // One that is started late ends when it would have.
+    Result<dat::Due> keep_to_window(dat::Submission& submission) const
+    {
+        auto seconds = flux::parse_fsd(*early);
+        if (!seconds)
+            return fail(Exit::usage, "--early: {}", seconds.error().message);
+        if (!submission.begin_time)
+            return fail(Exit::usage, "--early: needs a --begin-time");
+        if (begin_time->starts_with('+') || *begin_time == "now")
+            return fail(Exit::usage,
+                        "--early: needs a --begin-time of the calendar; {} is from "
+                        "each call on anew",
+                        *begin_time);
+        dat::Window window{*submission.begin_time, submission.time_limit, *seconds};
+        double now = wall_clock();
+        submission.time_limit = dat::limit_from(window, now);
+        return dat::due(window, now);
+    }
+
+    int do_nothing(const dat::Submission& submission, dat::Due due) const
+    {
+        auto begin = flux::format_local_time(*submission.begin_time);
+        if (due == dat::Due::early)
+            common.note(fmt::format("it is too early: \"{}\" begins at {}, and is "
+                                    "submitted {} before; nothing is done",
+                                    submission.name, begin, *early));
+        else
+            common.note(fmt::format("the window of \"{}\" is over: it began at {}, for "
+                                    "{}; nothing is done",
+                                    submission.name, begin, *request.time_limit));
+        if (common.json)
+            print_json({{"version", 1},
+                        {"id", nullptr},
+                        {"jobid", nullptr},
+                        {"name", submission.name},
+                        {"state", due == dat::Due::early ? "early" : "over"},
+                        {"nodes", ""},
+                        {"uri", ""},
+                        {"already", false}});
+        return finish(common, 0);
     }
 
     Result<dat::StartOptions> options() const
@@ -152,6 +206,7 @@ struct Start {
         options.unique_name = name.has_value();
         options.if_not_running = if_not_running;
         options.wait = !no_wait;
+        options.cancel_on_timeout = cancel_on_timeout;
         return options;
     }
 
@@ -187,6 +242,13 @@ struct Start {
         auto parsed = options();
         if (!parsed)
             return common.report(parsed.error());
+        if (early) {
+            auto due = keep_to_window(parsed->submission);
+            if (!due)
+                return common.report(due.error());
+            if (*due != dat::Due::now)
+                return do_nothing(parsed->submission, *due);
+        }
         flux::Loop loop;
         flux::Interrupt interrupt;
         flux::InterruptSources sources(
@@ -205,7 +267,7 @@ struct Start {
                         {"nodes", started->nodelist},
                         {"uri", started->uri},
                         {"already", started->already}});
-        else
+        else if (!common.quiet) // so that cron has nothing to mail
             say(stdout, "{}\n", flux::format_jobid(started->id));
         if (int status = finish(common, 0); status != 0) {
             common.note(fmt::format("the DAT \"{}\" is there all the same: {}",

@@ -5,6 +5,7 @@
 #include "lib/flux/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -150,34 +151,52 @@ flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
     co_return dat_of(std::move(*job));
 }
 
-flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,
-                                                               std::string name,
-                                                               uid_t owner,
-                                                               flux::JobId except)
+bool same_but_for_case(std::string_view a, std::string_view b)
 {
+    auto same = [](char x, char y) {
+        return std::tolower(static_cast<unsigned char>(x))
+               == std::tolower(static_cast<unsigned char>(y));
+    };
+    return a != b && std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+flux::Task<Result<Namesakes>> find_namesakes(flux::Connection& parent, std::string name,
+                                             uid_t owner, flux::JobId except)
+{
+    // By all names, for those alike.
     Json constraint{{"and", Json::array({{{"userid", Json::array({owner})}},
-                                         {{"name", Json::array({name})}},
                                          {{"states", {"pending", "running"}}}})}};
     auto jobs = co_await flux::list_jobs(parent, std::move(constraint));
     if (!jobs)
         co_return std::unexpected(std::move(jobs.error()));
-    std::erase_if(*jobs, [&](const flux::JobInfo& job) {
-        return job.id == except || job.state == flux::job_state_cleanup;
-    });
     std::sort(jobs->begin(), jobs->end(),
               [](const auto& a, const auto& b) { return a.id < b.id; });
-    for (auto& job : *jobs)
-        if (dat_of(job))
-            co_return job;
+    Namesakes out;
+    std::vector<flux::JobInfo> unrecorded;
     for (auto& job : *jobs) {
-        auto jobspec = co_await flux::lookup(parent, job.id, "jobspec");
+        if (job.id == except)
+            continue;
+        bool over = job.state == flux::job_state_cleanup;
+        auto dat = dat_of(job);
+        if (dat && !over && !out.alike && same_but_for_case(dat->record.name, name))
+            out.alike = std::move(dat);
+        else if (job.name == name && over && dat)
+            out.cleaning_up = std::move(job);
+        else if (job.name == name && !over && dat && !out.holder)
+            out.holder = std::move(job);
+        else if (job.name == name && !over && !dat)
+            unrecorded.push_back(std::move(job));
+    }
+    out.recorded = out.holder.has_value();
+    for (auto job = unrecorded.begin(); job != unrecorded.end() && !out.holder; job++) {
+        auto jobspec = co_await flux::lookup(parent, job->id, "jobspec");
         if (!jobspec)
             continue; // it ended meanwhile
         auto json = flux::parse_json(*jobspec);
         if (json && is_dat_jobspec(*json))
-            co_return job;
+            out.holder = std::move(*job);
     }
-    co_return std::optional<flux::JobInfo>{};
+    co_return out;
 }
 
 } // namespace fluxdat::dat

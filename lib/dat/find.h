@@ -53,12 +53,22 @@ flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
 flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
                                           std::optional<std::string> selector);
 
-// An active DAT of this name and owner, other than `except`: the one with a record, or
-// else the one that was submitted first. A start that was killed between submitting and
-// recording leaves a job without a record for a moment; its jobspec tells what it is.
-flux::Task<Result<std::optional<flux::JobInfo>>> find_namesake(flux::Connection& parent,
-                                                               std::string name,
-                                                               uid_t owner,
-                                                               flux::JobId except);
+// Another name that differs from this one in nothing but the case of its letters.
+bool same_but_for_case(std::string_view a, std::string_view b);
+
+// The active DATs of one name and owner, other than `except`.
+struct Namesakes {
+    // The one with a record, or else the one that was submitted first. A start that was
+    // killed between submitting and recording leaves a job without a record until its
+    // ranks are up; its jobspec tells what it is.
+    std::optional<flux::JobInfo> holder;
+    bool recorded = false; // the holder has a record
+    // Its job has ended, and its nodes are being cleaned up.
+    std::optional<flux::JobInfo> cleaning_up;
+    // A DAT with a record, of a name that is the same but for the case of its letters.
+    std::optional<Dat> alike;
+};
+flux::Task<Result<Namesakes>> find_namesakes(flux::Connection& parent, std::string name,
+                                             uid_t owner, flux::JobId except);
 
 } // namespace fluxdat::dat

@@ -18,6 +18,14 @@ constexpr double undo_time_max = 60;        // seconds
 constexpr std::size_t output_lines_max = 5; // of the brokers' last words
 // A job that gets its nodes at once has them long before.
 constexpr double waiting_moment = 1; // seconds
+// A start records its job right after submitting it. One that has not in this time was
+// killed, or its node is gone.
+constexpr double settle_time_max = 30; // seconds
+// How long a DAT that is over may take to clean up before another of its name starts
+// all the same. A node that hangs in an epilog must not keep a window shut.
+constexpr double cleanup_time_max = 60; // seconds
+// How often a start begins again after it lost its name to one that then ended, too.
+constexpr int claims_max = 10;
 
 // What an event of the job's eventlog means to somebody who waits for the DAT; empty
 // for those that mean nothing to them.
@@ -84,6 +92,26 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
     co_return why;
 }
 
+// Ends a wait when the time is over, or another interrupt is raised.
+class Limit
+{
+public:
+    Limit(flux::Loop& loop, flux::Interrupt& outer, double seconds)
+        : sources_(loop, limit_, seconds, Error{"it takes too long", ETIMEDOUT},
+                   flux::InterruptSources::Signals::ignore),
+          scope_(&outer, [this, &outer] { limit_.raise(*outer.reason()); })
+    {
+        if (outer.reason())
+            limit_.raise(*outer.reason());
+    }
+    flux::Interrupt* interrupt() { return &limit_; }
+
+private:
+    flux::Interrupt limit_;
+    flux::InterruptSources sources_;
+    flux::InterruptScope scope_;
+};
+
 class Start
 {
 public:
@@ -107,48 +135,27 @@ public:
         if (!sound)
             co_return std::unexpected(sound.error());
 
-        if (options_.unique_name || options_.if_not_running) {
-            auto namesake = co_await find_namesake(parent_, name(), geteuid(), 0);
-            if (!namesake)
-                co_return std::unexpected(namesake.error());
-            if (*namesake)
-                co_return taken_by(std::move(**namesake));
-        }
-
-        auto J = co_await signed_jobspec(*composed);
-        if (!J)
-            co_return std::unexpected(J.error());
-        if (interrupt_.reason())
-            co_return std::unexpected(*interrupt_.reason());
-        auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
-        if (!id && parent_.lost())
-            co_return std::unexpected(
-                Error{id.error().message
-                          + "; the job may have been submitted all the same (flux-dat "
-                            "status tells)",
-                      id.error().errnum, Exit::failed});
-        if (!id)
-            // EPERM is no matter of permission here: job-ingest answers it for whatever
-            // its validator refuses, an unknown host for instance.
-            co_return std::unexpected(
-                Error{"the job was not accepted: " + id.error().message,
-                      id.error().errnum, Exit::failed});
-        id_ = *id;
-        tell(Progress::Step::submitted,
-             fmt::format("job {} submitted", flux::format_jobid(id_)));
-
-        auto claimed = co_await claim_name();
-        if (!claimed)
-            co_return std::unexpected(
-                co_await undo(loop_, parent_, id_, std::move(claimed.error())));
-        if (*claimed) {
+        for (int claims = 1;; claims++) {
+            auto holder = co_await name_holder();
+            if (!holder)
+                co_return std::unexpected(holder.error());
+            if (*holder)
+                co_return taken_by(std::move(**holder));
+            auto submitted = co_await submit(*composed);
+            if (!submitted)
+                co_return std::unexpected(submitted.error());
+            auto claimed = co_await claim_name();
+            if (!claimed)
+                co_return std::unexpected(
+                    co_await undo(loop_, parent_, id_, std::move(claimed.error())));
+            if (*claimed)
+                break;
             Error yielded{fmt::format("another start of \"{}\" was first", name())};
             auto undone = co_await undo(loop_, parent_, id_, yielded);
-            if (undone.message != yielded.message)
+            if (undone.message != yielded.message || claims == claims_max)
                 co_return std::unexpected(undone);
-            co_return taken_by(std::move(**claimed));
         }
-        auto recorded = co_await post_record(parent_, id_, file_.record);
+        auto recorded = co_await record();
         // A job may be over before it was recorded: its eventlog says why.
         if (!recorded && recorded.error().errnum != EINVAL
             && recorded.error().errnum != ENOENT)
@@ -164,7 +171,7 @@ public:
         auto ready = std::move(results[0]);
         if (ready)
             co_return ready;
-        if (ready.error().exit == Exit::not_ready)
+        if (ready.error().exit == Exit::not_ready && !options_.cancel_on_timeout)
             co_return ready;
         auto error = co_await undo(loop_, parent_, id_, std::move(ready.error()));
         if (auto line = co_await imp_last_line(parent_, id_); !line.empty())
@@ -193,6 +200,98 @@ private:
         return started;
     }
 
+    // While the name was being claimed, the supervisor may have come up, and said more.
+    flux::Task<Result<>> record()
+    {
+        if (claims_name())
+            if (auto own = co_await flux::list_job(parent_, id_); own && dat_of(*own))
+                co_return Result<>{};
+        co_return co_await post_record(parent_, id_, file_.record);
+    }
+
+    bool claims_name() const { return options_.unique_name || options_.if_not_running; }
+
+    // The job that has the name already, if one has. Waits for what is so for a moment
+    // only: that another start is at it, that the last one is being cleaned up.
+    flux::Task<Result<std::optional<flux::JobInfo>>> name_holder()
+    {
+        flux::JobId unsettled = 0, unclean = 0;
+        while (claims_name()) {
+            auto found = co_await find_namesakes(parent_, name(), geteuid(), 0);
+            if (!found)
+                co_return std::unexpected(found.error());
+            if (found->holder && (found->recorded || found->holder->id == unsettled))
+                co_return std::move(found->holder);
+            if (found->holder) {
+                unsettled = found->holder->id;
+                auto settled = co_await wait_for_record_or_end(unsettled);
+                if (!settled)
+                    co_return std::unexpected(nothing_submitted(settled.error()));
+                continue;
+            }
+            if (found->cleaning_up && found->cleaning_up->id != unclean) {
+                unclean = found->cleaning_up->id;
+                tell(Progress::Step::event,
+                     fmt::format("waiting for job {}, the last of that name, to end",
+                                 flux::format_jobid(unclean)));
+                Limit limit(loop_, interrupt_, cleanup_time_max);
+                (void)co_await flux::wait_for_end(parent_, unclean, limit.interrupt());
+                if (interrupt_.reason())
+                    co_return std::unexpected(nothing_submitted(*interrupt_.reason()));
+                continue;
+            }
+            if (found->cleaning_up)
+                tell(Progress::Step::warning,
+                     fmt::format("the last DAT named \"{}\" is over, but its job {} is "
+                                 "still being cleaned up",
+                                 name(), flux::format_jobid(found->cleaning_up->id)));
+            if (found->alike)
+                tell(
+                    Progress::Step::warning,
+                    fmt::format("you have a DAT named \"{}\", too ({}): names are told "
+                                "apart by case",
+                                found->alike->record.name,
+                                flux::format_jobid(found->alike->job.id)));
+            break;
+        }
+        co_return std::optional<flux::JobInfo>{};
+    }
+
+    Error nothing_submitted(Error error) const
+    {
+        if (error.exit == Exit::not_ready)
+            error.message += fmt::format(
+                ": another job of \"{}\" was waited for; none was submitted", name());
+        return error;
+    }
+
+    // Sets id_.
+    flux::Task<Result<>> submit(const conf::Composed& composed)
+    {
+        auto J = co_await signed_jobspec(composed);
+        if (!J)
+            co_return std::unexpected(J.error());
+        if (interrupt_.reason())
+            co_return std::unexpected(*interrupt_.reason());
+        auto id = co_await flux::submit(parent_, std::move(*J), options_.urgency);
+        if (!id && parent_.lost())
+            co_return std::unexpected(
+                Error{id.error().message
+                          + "; the job may have been submitted all the same (flux-dat "
+                            "status tells)",
+                      id.error().errnum, Exit::failed});
+        if (!id)
+            // EPERM is no matter of permission here: job-ingest answers it for whatever
+            // its validator refuses, an unknown host for instance.
+            co_return std::unexpected(
+                Error{"the job was not accepted: " + id.error().message,
+                      id.error().errnum, Exit::failed});
+        id_ = *id;
+        tell(Progress::Step::submitted,
+             fmt::format("job {} submitted", flux::format_jobid(id_)));
+        co_return Result<>{};
+    }
+
     flux::Task<Result<std::string>> signed_jobspec(const conf::Composed& composed)
     {
         file_.record.name = name();
@@ -206,34 +305,44 @@ private:
         co_return co_await sign_for(parent_, *jobspec);
     }
 
-    // See the head of start.h. Gives the job that has the name, if it is not ours.
-    flux::Task<Result<std::optional<flux::JobInfo>>> claim_name()
+    // See the head of start.h. Whether the name is our job's.
+    flux::Task<Result<bool>> claim_name()
     {
-        if (!options_.unique_name && !options_.if_not_running)
-            co_return std::optional<flux::JobInfo>{};
+        if (!claims_name())
+            co_return true;
         auto own = co_await flux::list_job(parent_, id_); // job-list knows it now
         if (!own)
             co_return std::unexpected(own.error());
+        flux::JobId unsettled = 0;
         while (true) {
-            auto other = co_await find_namesake(parent_, name(), geteuid(), id_);
-            if (!other || !*other)
-                co_return other;
-            if (dat_of(**other) || (*other)->id < id_)
-                co_return other;
-            auto settled = co_await wait_for_record_or_end((*other)->id);
+            auto other = co_await find_namesakes(parent_, name(), geteuid(), id_);
+            if (!other)
+                co_return std::unexpected(other.error());
+            if (!other->holder)
+                co_return true;
+            if (other->recorded || other->holder->id < id_
+                || other->holder->id == unsettled)
+                co_return false;
+            unsettled = other->holder->id;
+            auto settled = co_await wait_for_record_or_end(unsettled);
             if (!settled)
                 co_return std::unexpected(settled.error());
         }
     }
 
+    // ... or until it has taken too long. An error only if we are interrupted, or the
+    // parent is lost.
     flux::Task<Result<>> wait_for_record_or_end(flux::JobId id)
     {
+        Limit limit(loop_, interrupt_, settle_time_max);
         flux::EventlogWatch watch(parent_, id, "eventlog");
         while (true) {
-            auto event = co_await watch.next(&interrupt_);
-            if (!event)
-                co_return std::unexpected(event.error());
-            if (!*event || (*event)->name == "clean" || record_in(**event))
+            auto event = co_await watch.next(limit.interrupt());
+            if (interrupt_.reason())
+                co_return std::unexpected(*interrupt_.reason());
+            if (parent_.lost())
+                co_return std::unexpected(*parent_.lost());
+            if (!event || !*event || (*event)->name == "clean" || record_in(**event))
                 co_return Result<>{};
         }
     }
@@ -291,7 +400,12 @@ private:
 
     Error waiting_error(Error error) const
     {
-        if (error.exit == Exit::not_ready)
+        if (error.exit != Exit::not_ready)
+            return error;
+        if (options_.cancel_on_timeout)
+            error.message += fmt::format(": job {} was not ready yet; it was cancelled",
+                                         flux::format_jobid(id_));
+        else
             error.message = fmt::format(
                 "{}: job {} is not ready yet; it was left as it is (flux-dat status "
                 "--dat {})",

@@ -10,7 +10,13 @@
 // more; job-list answers in the order of submission, so of two jobs at least the later
 // one sees the other. Who sees a record has lost. Who sees a job with a lower id that
 // has none yet has lost too. Who sees one with a higher id that has none yet waits to
-// see whether that one recorded (having looked too early to see this one), or ends.
+// see whether that one recorded (having looked too early to see this one), or ends;
+// and yields if it does neither for long, since its start may have been killed.
+// Who has lost ends its job, and looks again until the name's DAT has its record: the
+// one that it lost to may itself have lost. If there is none then, it starts over.
+// A DAT whose job has ended, and whose nodes are being cleaned up, holds its name no
+// more; but a start waits for a while until it is gone, so that there are not two.
+// Names are told apart by case.
 // Rejected: a lock in the KVS, which a guest of the system instance cannot write;
 // submitting held and releasing, which leaves a held job if the command is killed.
 #pragma once
@@ -35,6 +41,7 @@ struct StartOptions {
     bool unique_name = false;    // refuse, exit 1, where the owner has one of that name
     bool if_not_running = false; // ... or give that one instead
     bool wait = true;            // until ready
+    bool cancel_on_timeout = false;
 };
 
 struct Started {
@@ -57,7 +64,8 @@ using OnProgress = std::function<void(const Progress&)>;
 
 // Brings a DAT up. When the interrupt is raised, or anything fails, after the job was
 // submitted, the job is cancelled and seen to end before this returns; except for exit
-// 5 (the timeout), which leaves it, and a lost connection, where the error says so.
+// 5 (the timeout), which leaves a job that has its name unless cancel_on_timeout is
+// set, and a lost connection, where the error says so.
 flux::Task<Result<Started>> start(flux::Loop& loop, flux::Connection& parent,
                                   StartOptions options, flux::Interrupt& interrupt,
                                   OnProgress progress);

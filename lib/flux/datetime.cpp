@@ -4,6 +4,8 @@
 #include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <ctime>
@@ -250,6 +252,17 @@ Result<double> parse_begin_time(std::string_view given, double now)
     day.tm_min = time->minute;
     day.tm_sec = time->second;
     return static_cast<double>(timegm(&day) - *zone);
+}
+
+std::string format_local_time(double when)
+{
+    constexpr double year_9999 = epoch_seconds_max; // others' numbers may be any
+    auto seconds = static_cast<std::time_t>(std::clamp(when, 0.0, year_9999));
+    std::tm parts{};
+    localtime_r(&seconds, &parts);
+    std::array<char, 64> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    return text.data();
 }
 
 } // namespace fluxdat::flux

@@ -7,6 +7,7 @@
 
 #include "lib/result.h"
 
+#include <string>
 #include <string_view>
 
 namespace fluxdat::flux {
@@ -24,5 +25,8 @@ namespace fluxdat::flux {
 // has passed is no error: a job with such a begin-time may start at once.
 // A usage error for everything else.
 Result<double> parse_begin_time(std::string_view text, double now);
+
+// "YYYY-MM-DD HH:MM:SS" in the local time zone, for people.
+std::string format_local_time(double when);
 
 } // namespace fluxdat::flux

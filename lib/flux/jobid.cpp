@@ -4,6 +4,9 @@
 #include "lib/flux/text.h"
 
 #include <charconv>
+#include <clocale>
+#include <cstdlib>
+#include <langinfo.h>
 #include <limits>
 
 namespace fluxdat::flux {
@@ -15,6 +18,8 @@ constexpr std::string_view base58 =
     "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 constexpr std::size_t dothex_groups = 4;
 constexpr std::size_t dothex_digits_max = 4; // in a group
+
+bool in_ascii = false;
 
 std::unexpected<Error> no_jobid(std::string_view text, std::string_view why)
 {
@@ -121,7 +126,25 @@ Result<JobId> parse_jobid(std::string_view text)
 
 std::string format_jobid(JobId id)
 {
-    return std::string(f58_prefix) + f58_digits(id);
+    return std::string(in_ascii ? "f" : f58_prefix) + f58_digits(id);
+}
+
+bool jobids_need_ascii()
+{
+    if (const char* forced = std::getenv("FLUX_F58_FORCE_ASCII"); forced && *forced)
+        return true;
+    // Of this alone: the program itself stays in the C locale.
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", nullptr);
+    if (!locale)
+        return true;
+    bool utf8 = std::string_view(nl_langinfo_l(CODESET, locale)) == "UTF-8";
+    freelocale(locale);
+    return !utf8;
+}
+
+void show_jobids_in_ascii(bool ascii)
+{
+    in_ascii = ascii;
 }
 
 std::string format_jobid_ascii(JobId id)

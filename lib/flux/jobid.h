@@ -21,8 +21,13 @@ using JobId = std::uint64_t;
 // tables are not worth having here.
 Result<JobId> parse_jobid(std::string_view text);
 
-// "ƒuZZybuNNy", in UTF-8.
+// "ƒuZZybuNNy", in UTF-8; "fuZZybuNNy" where show_jobids_in_ascii() said so.
 std::string format_jobid(JobId id);
+
+// Whether this process writes where ƒ would be garbled: in a locale without UTF-8, as
+// cron's, or with FLUX_F58_FORCE_ASCII (flux-environment(7)).
+bool jobids_need_ascii();
+void show_jobids_in_ascii(bool ascii);
 
 // "fuZZybuNNy".
 std::string format_jobid_ascii(JobId id);

@@ -3,6 +3,7 @@
 
 #include "lib/clock.h"
 #include "lib/fd.h"
+#include "lib/flux/jobid.h"
 #include "lib/sandbox/engine.h"
 #include "lib/sandbox/leftovers.h"
 #include "lib/sandbox/pidfd.h"
@@ -260,7 +261,8 @@ void clear(const Directory& directory)
     dup2(log, 1);
     dup2(log, 2);
     setenv(session_variable, directory.path.c_str(), 1);
-    unsetenv(clock_variable); // of another sandbox
+    flux::show_jobids_in_ascii(false); // whatever the caller's terminal
+    unsetenv(clock_variable);          // of another sandbox
     if (auto set = set_clock(clock); !set)
         report(set);
     _exit(run_engine(

@@ -45,7 +45,7 @@ class Dat:
     def __init__(self, place, doors, nodes):
         self.place = place
         self.jobid = place.run(
-            "flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors), "--quiet"
+            "flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors)
         )
         with acting_as(measure.USER):
             self.flux = fluxwire.Flux(place.env["FLUX_URI"])

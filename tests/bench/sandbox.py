@@ -15,7 +15,7 @@ def main():
     with measure.sandbox(nodes) as place:
         engine = set(measure.processes(place))
         doors = place.make("doors")
-        dat = ["flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors), "--quiet"]
+        dat = ["flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors)]
         peaks, child = {}, "sandbox, the DAT's instance"
 
         def peak(what, value):

@@ -52,7 +52,7 @@ def main():
         chmod = place.bin / "open-rundirs"
         chmod.write_text(f"#!/bin/sh\nexec chmod a+x {place.env['TMPDIR']}/flux-*\n")
         chmod.chmod(0o755)
-        dat = ["flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors), "--quiet"]
+        dat = ["flux-dat", "start", f"-N{nodes}", "--door-dir", str(doors)]
 
         first = place.run(*dat)
         specfile.write_text(bare_jobspec(place, first, started))

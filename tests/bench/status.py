@@ -25,7 +25,7 @@ def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 21
     with measure.flux_instance(4) as place:
         doors = place.make("doors")
-        place.run("flux-dat", "start", "-N2", "--door-dir", str(doors), "--quiet")
+        place.run("flux-dat", "start", "-N2", "--door-dir", str(doors))
         measured = measure.rounds(
             {
                 "flux-dat status": lambda: measure.timed(

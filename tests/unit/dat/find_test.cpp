@@ -95,3 +95,12 @@ TEST_CASE("Among several, one of the caller's own is meant")
     CHECK(select_dat(dats, {}, 8)->job.id == 2000);
     CHECK(select_dat(dats, "demo", 9).error().exit == Exit::several_match);
 }
+
+TEST_CASE("Names that differ in case only")
+{
+    CHECK(same_but_for_case("lab", "Lab"));
+    CHECK(same_but_for_case("A-1.b", "a-1.B"));
+    CHECK_FALSE(same_but_for_case("lab", "lab"));
+    CHECK_FALSE(same_but_for_case("lab", "labs"));
+    CHECK_FALSE(same_but_for_case("lab", "lob"));
+}

@@ -38,7 +38,7 @@ private:
 constexpr auto berlin = "CET-1CEST,M3.5.0,M10.5.0/3";
 // The clocks go forward at midnight, as they did in Brazil.
 constexpr auto sao_paulo = "<-03>3<-02>,M11.1.0/0,M2.3.0/0";
-constexpr double now = 1796032962.5; // 2026-11-30 10:02:42.5 in Berlin
+constexpr double now = 1796032962.5; // 2026-11-30 11:02:42.5 in Berlin
 constexpr double hour = 3600;
 constexpr double day = 86400;
 constexpr double nov30 = 1795993200; // 2026-11-30 00:00 in Berlin
@@ -168,4 +168,14 @@ TEST_CASE("datetime: what is no time is refused with the reason", "[datetime]")
                       "2026-11-30 8:00", "2026-11-30 08", "2026-11-30  08:00",
                       "2026-11-30 8am", "2026-11-30T", "today noon", "tomorrow 08:0"})
         CHECK_THAT(refusal(text), Contains("HH:MM"));
+}
+
+TEST_CASE("datetime: for people, in the local zone", "[datetime]")
+{
+    Zone zone(berlin);
+    tzset();
+    CHECK(format_local_time(nov30) == "2026-11-30 00:00:00");
+    CHECK(format_local_time(now) == "2026-11-30 11:02:42");
+    CHECK(format_local_time(-1) == "1970-01-01 01:00:00");
+    CHECK(format_local_time(1e300) == format_local_time(253402300799));
 }

@@ -115,3 +115,22 @@ TEST_CASE("jobid: the message cannot write to the terminal", "[jobid]")
     CHECK(refusal(std::string(100000, '9') + "x").size() < 300);
     CHECK_THAT(refusal(std::string_view("12\0", 3)), Contains("\\x00"));
 }
+
+TEST_CASE("jobid: in ASCII where it is asked for", "[jobid]")
+{
+    setenv("FLUX_F58_FORCE_ASCII", "1", 1);
+    CHECK(jobids_need_ascii());
+    unsetenv("FLUX_F58_FORCE_ASCII");
+    setenv("LC_ALL", "C", 1);
+    CHECK(jobids_need_ascii());
+    setenv("LC_ALL", "C.UTF-8", 1);
+    CHECK_FALSE(jobids_need_ascii());
+    unsetenv("LC_ALL");
+
+    auto usual = format_jobid(1000);
+    show_jobids_in_ascii(true);
+    CHECK(format_jobid(1000) == format_jobid_ascii(1000));
+    show_jobids_in_ascii(false);
+    CHECK(format_jobid(1000) == usual);
+    CHECK(usual != format_jobid_ascii(1000));
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/due.h"
+
+namespace fluxdat::dat {
+
+Due due(const Window& window, double now)
+{
+    if (now < window.begin - window.early)
+        return Due::early;
+    bool late = now > window.begin && window.time_limit > 0;
+    if (late && limit_from(window, now) < window_left_min)
+        return Due::over;
+    return Due::now;
+}
+
+double limit_from(const Window& window, double now)
+{
+    if (window.time_limit <= 0 || now <= window.begin)
+        return window.time_limit;
+    return window.begin + window.time_limit - now;
+}
+
+} // namespace fluxdat::dat
