@@ -120,6 +120,7 @@ void add_adopt(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 void add_check(CLI::App& app, Chosen& chosen);
+void add_report(CLI::App& app, Chosen& chosen);
 // `after_dashes`: the words behind a "--" of its own or of the command, the "--" with
 // them; CLI11 would take it away, whosever it is.
 void add_run(CLI::App& app, Chosen& chosen, std::vector<std::string> after_dashes);

@@ -123,6 +123,7 @@ int run_command(int argc, char** argv)
     cli::add_adopt(app, chosen);
     cli::add_config(app, chosen);
     cli::add_check(app, chosen);
+    cli::add_report(app, chosen);
     std::vector<std::string> after_dashes;
     if (argc > 1 && std::string_view(argv[1]) == "run") {
         auto dashes = std::find(argv, argv + argc, std::string_view("--"));

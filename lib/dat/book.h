@@ -68,6 +68,7 @@ public:
 
     // Takes the record off the job: an adopted instance is given up.
     flux::Task<Result<>> remove();
+    bool removed() const { return removed_; }
     // It was not, after all: new doors, and the list in force.
     void reopen();
 

@@ -28,8 +28,9 @@ namespace {
 // the second.
 constexpr double restart_delay_min = 0.1, restart_delay_max = 30;
 
-// What a broker sends its initial program when that is to go.
-constexpr std::array ending{SIGTERM, SIGHUP, SIGINT};
+// What a broker sends its initial program when that is to go; a job shell sends its
+// tasks SIGALRM when the job's time is over.
+constexpr std::array ending{SIGTERM, SIGHUP, SIGINT, SIGALRM};
 
 class Outer
 {

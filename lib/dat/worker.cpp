@@ -8,6 +8,7 @@
 #include "lib/dat/book.h"
 #include "lib/dat/jobspec.h"
 #include "lib/dat/links.h"
+#include "lib/dat/report.h"
 #include "lib/dat/requests.h"
 #include "lib/dat/shutdown.h"
 #include "lib/dat/supervisor.h"
@@ -31,9 +32,12 @@ class Worker
 public:
     Worker(flux::Loop& loop, DatFile file)
         : links_(loop, file.adopted), book_(links_, std::move(file.record)),
-          shutdown_(links_, book_), requests_(links_, book_, shutdown_)
+          reporter_(links_), shutdown_(links_, book_),
+          requests_(links_, book_, shutdown_)
     {
     }
+
+    flux::Interrupt& end() { return links_.end; }
 
     // Until the DAT is to end, or has ended.
     flux::Task<Result<>> run()
@@ -55,6 +59,7 @@ public:
         watch_ = std::make_unique<Watch>(links_, book_);
         book_.on_list = [this] { watch_->judge(); };
         watch_->start();
+        links_.loop.spawn(reporter_.hourly());
         while (!links_.end.reason()) {
             auto served = co_await serve_parent(delay);
             if (links_.end.reason())
@@ -87,6 +92,8 @@ private:
         }
         if (links_.lost_dat)
             co_await end_headless_job();
+        else if (links_.end.reason() && !links_.parent->lost() && !book_.removed())
+            co_await reporter_.finish();
         links_.parent.reset();
         co_return served;
     }
@@ -156,6 +163,7 @@ private:
 
     Links links_;
     Book book_;
+    Reporter reporter_;
     Shutdown shutdown_;
     Requests requests_;
     std::unique_ptr<Watch> watch_; // once there is a connection to the DAT
@@ -174,6 +182,8 @@ int supervise_worker(const std::string& dat_file)
     }
     flux::Loop loop;
     Worker worker(loop, std::move(*file));
+    // Ended from outside, it has some seconds, in which it posts the report.
+    flux::InterruptSources signals(loop, worker.end());
     auto done = loop.run(worker.run());
     if (!done) {
         complain(done.error().message);

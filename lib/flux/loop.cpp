@@ -135,7 +135,7 @@ Deadline::~Deadline()
 }
 
 struct InterruptSources::State {
-    static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP};
+    static constexpr std::array signals{SIGINT, SIGTERM, SIGHUP, SIGALRM};
     Interrupt* interrupt;
     Error timeout_error;
     int signal = 0;

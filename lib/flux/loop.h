@@ -111,9 +111,10 @@ private:
     uv_timer_t* timer_; // freed by libuv's close callback, which outlives this object
 };
 
-// Raises an interrupt when one of SIGINT, SIGTERM, SIGHUP arrives, or when `timeout`
-// seconds (if positive) have passed. The messages name the signal or the option. With
-// Signals::ignore, only time does; signals then neither end the wait nor the process.
+// Raises an interrupt when one of SIGINT, SIGTERM, SIGHUP, SIGALRM arrives, or when
+// `timeout` seconds (if positive) have passed. The messages name the signal or the
+// option. With Signals::ignore, only time does; signals then neither end the wait nor
+// the process.
 class InterruptSources
 {
 public:

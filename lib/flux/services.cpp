@@ -27,6 +27,9 @@ JobInfo job_info(const Json& job)
     info.t_submit = number_at(job, "t_submit");
     info.t_run = number_at(job, "t_run");
     info.t_inactive = number_at(job, "t_inactive");
+    info.t_cleanup = number_at(job, "t_cleanup");
+    info.exception_type = text_at(job, "exception_type");
+    info.exception_note = text_at(job, "exception_note");
     info.nnodes = integer_at<std::uint32_t>(job, "nnodes");
     info.ranks = text_at(job, "ranks");
     info.nodelist = text_at(job, "nodelist");
@@ -154,12 +157,17 @@ Task<Result<JobId>> submit(Connection& flux, std::string signed_jobspec, int urg
     co_return id->get<JobId>();
 }
 
-Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint)
+Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
+                                             Ends ends)
 {
+    auto attributes = job_attributes();
+    if (ends == Ends::yes)
+        for (const char* name : {"t_cleanup", "exception_type", "exception_note"})
+            attributes.push_back(name);
     // RFC 43 recommends streaming for long lists; Flux 0.88 then sends one message a
     // job, which takes several times as long as one message for all.
     Json payload{{"max_entries", 0},
-                 {"attrs", job_attributes()},
+                 {"attrs", std::move(attributes)},
                  {"constraint", std::move(constraint)}};
     auto answer = co_await flux.rpc("job-list.list", std::move(payload));
     if (!answer)

@@ -56,6 +56,9 @@ struct JobInfo {
     double duration = 0;   // seconds; 0: unlimited
     double expiration = 0; // seconds since the epoch; 0: none
     Json annotations;      // RFC 27; null when there are none
+    // Where list_jobs() was asked for ends, of one that has ended or is about to.
+    double t_cleanup = 0; // seconds since the epoch
+    std::string exception_type, exception_note;
 
     bool pending() const
     {
@@ -66,7 +69,9 @@ struct JobInfo {
 };
 
 // job-list.list: all jobs that match an RFC 31 constraint with RFC 43's operators.
-Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint);
+enum class Ends { no, yes };
+Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
+                                             Ends ends = Ends::no);
 // job-list.list-id: waits until job-list knows of a job that was just submitted. ENOENT
 // when there is none (or, for a guest in private mode, none to see).
 Task<Result<JobInfo>> list_job(Connection& flux, JobId id);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/review.h"
+
+#include "lib/dat/changes.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace fluxdat::dat {
+
+namespace {
+
+// begin-time dependencies look like "begin-time=1760000000.000" in the eventlog.
+double begin_asked(const std::vector<flux::Event>& events)
+{
+    constexpr std::string_view scheme = "begin-time=";
+    for (auto& event : events) {
+        auto what = flux::text_at(event.context, "description");
+        double when = 0;
+        if (event.name == "dependency-add" && what.starts_with(scheme)
+            && std::from_chars(what.data() + scheme.size(), what.data() + what.size(),
+                               when)
+                       .ec
+                   == std::errc())
+            return when;
+    }
+    return 0;
+}
+
+// Of an eventlog that the caller may not read, the job-list's part is left.
+flux::Task<bool> read_eventlog(flux::Connection& parent, Reviewed& reviewed)
+{
+    auto log = co_await flux::lookup(parent, reviewed.dat.job.id, "eventlog");
+    if (!log)
+        co_return false;
+    auto events = parse_eventlog(*log);
+    reviewed.changes = history(events, reviewed.dat.job.userid);
+    if (double begin = begin_asked(events); begin > 0)
+        reviewed.begin_asked = begin;
+    co_return true;
+}
+
+} // namespace
+
+std::string missing_from(const Reviewed& reviewed)
+{
+    auto& job = reviewed.dat.job;
+    if (job.t_run <= 0)
+        return job.active() ? "it has not begun" : "it never had its nodes";
+    if (job.state == flux::job_state_inactive && !reviewed.report)
+        return "its supervisor left no report; what its guests used is not known";
+    if (job.state == flux::job_state_inactive && !reviewed.report->final)
+        return "its supervisor was gone before its end; what was used after the "
+               "report is not known";
+    if (!reviewed.report)
+        return "it has no report yet";
+    return {};
+}
+
+flux::Task<Result<std::vector<Reviewed>>> review(flux::Connection& parent,
+                                                 std::optional<std::string> selector,
+                                                 double since, double now)
+{
+    Json active{{"states", {"pending", "running"}}};
+    Json ended{{"t_inactive", Json::array({fmt::format(">={:.6f}", since)})}};
+    Json constraint{{"or", Json::array({std::move(active), std::move(ended)})}};
+    auto jobs =
+        co_await flux::list_jobs(parent, std::move(constraint), flux::Ends::yes);
+    if (!jobs)
+        co_return std::unexpected(std::move(jobs.error()));
+    auto id = selector ? flux::parse_jobid(*selector) : Result<flux::JobId>(0);
+    std::vector<Reviewed> out;
+    for (auto& job : *jobs) {
+        auto dat = dat_of(std::move(job));
+        if (!dat
+            || (selector && dat->record.name != *selector
+                && !(id && dat->job.id == *id)))
+            continue;
+        Reviewed reviewed{std::move(*dat), 0, 0, {}, {}, nullptr};
+        auto& its = reviewed.dat.job;
+        reviewed.begin_asked = its.t_submit;
+        reviewed.report = report_of(its);
+        bool over = its.state == flux::job_state_inactive;
+        if (its.t_run > 0)
+            reviewed.got = std::max(0.0, (over ? its.t_inactive : now) - its.t_run);
+        reviewed.missing = missing_from(reviewed);
+        out.push_back(std::move(reviewed));
+    }
+    std::vector<flux::Task<bool>> reading;
+    for (auto& reviewed : out)
+        reading.push_back(read_eventlog(parent, reviewed));
+    (void)co_await flux::when_all(std::move(reading));
+    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+        return a.begin_asked < b.begin_asked;
+    });
+    co_return out;
+}
+
+} // namespace fluxdat::dat
