@@ -3,6 +3,7 @@
 // flux-dat adopt: make a DAT of a Flux instance that was started by hand.
 #include "lib/dat/adopt.h"
 #include "cli/command.h"
+#include "cli/window_options.h"
 #include "lib/program.h"
 
 #include <unistd.h>
@@ -19,6 +20,7 @@ struct Adopt {
     std::string job;
     std::optional<std::string> name;
     std::vector<std::string> users, groups, managers;
+    WindowArguments window;
     bool open = false, undo = false;
 
     Result<dat::AdoptOptions> options() const
@@ -35,6 +37,10 @@ struct Adopt {
             return std::unexpected(good.error());
         options.guests = std::move(*list);
         options.managers = std::move(*manager_uids);
+        auto wish = window.wish();
+        if (!wish)
+            return std::unexpected(wish.error());
+        options.window = wish->over({});
         options.program = program_path();
         return options;
     }
@@ -126,12 +132,15 @@ void add_adopt(CLI::App& app, Chosen& chosen)
         add_list_option(*command, "--manager", adopt->managers, "USER,...",
                         "Who may change the guest list besides the owner (repeatable)");
     auto* open = command->add_flag("--open", adopt->open, "Let everybody in");
-    command->add_flag("--undo", adopt->undo, "Leave it as it was before")
-        ->excludes(name)
-        ->excludes(users)
-        ->excludes(groups)
-        ->excludes(managers)
-        ->excludes(open);
+    auto window = adopt->window.add_to(*command);
+    auto* undo = command->add_flag("--undo", adopt->undo, "Leave it as it was before")
+                     ->excludes(name)
+                     ->excludes(users)
+                     ->excludes(groups)
+                     ->excludes(managers)
+                     ->excludes(open);
+    for (auto* option : window)
+        undo->excludes(option);
     command->callback([adopt, &chosen] { chosen = [adopt] { return adopt->run(); }; });
 }
 

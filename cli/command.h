@@ -118,6 +118,7 @@ void add_grant(CLI::App& app, Chosen& chosen);
 void add_revoke(CLI::App& app, Chosen& chosen);
 void add_adopt(CLI::App& app, Chosen& chosen);
 void add_stop(CLI::App& app, Chosen& chosen);
+void add_extend(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 void add_check(CLI::App& app, Chosen& chosen);
 void add_report(CLI::App& app, Chosen& chosen);

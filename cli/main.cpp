@@ -10,6 +10,7 @@
 #include "lib/dat/launcher.h"
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
+#include "lib/dat/terminals.h"
 #include "lib/program.h"
 #include "lib/sandbox/broker.h"
 #include "lib/say.h"
@@ -70,6 +71,11 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
             return misused("check-node");
         return dat::check_node_command(std::string(words[1]));
     }
+    if (words[0] == "terminals") {
+        if (words.size() != 3)
+            return misused("terminals");
+        return dat::tell_terminals_of(std::string(words[1]), std::string(words[2]));
+    }
     if (words[0] == "door" || words[0] == "passage") {
         auto entrance =
             words[0] == "door" ? dat::Entrance::door : dat::Entrance::passage;
@@ -119,6 +125,7 @@ int run_command(int argc, char** argv)
     cli::add_status(app, chosen);
     cli::add_grant(app, chosen);
     cli::add_revoke(app, chosen);
+    cli::add_extend(app, chosen);
     cli::add_stop(app, chosen);
     cli::add_adopt(app, chosen);
     cli::add_config(app, chosen);

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/configuration.h"
 #include "cli/request.h"
+#include "cli/window_options.h"
 #include "lib/clock.h"
 #include "lib/dat/due.h"
 #include "lib/flux/datetime.h"
@@ -46,6 +47,7 @@ struct Start {
     Common common;
     ConfigurationOptions configuration;
     RequestOptions request;
+    WindowArguments window;
     std::optional<std::string> name, bank, begin_time;
     std::optional<std::string> urgency, timeout, door_dir, early;
     std::vector<std::string> setopts, setattrs, environment, users, groups, managers;
@@ -70,6 +72,7 @@ struct Start {
         add_list_option(command, "--manager", managers, "USER,...",
                         "Who may change the guest list besides the owner (repeatable)");
         command.add_flag("--open", open, "Everybody may enter");
+        window.add_to(command);
         command.add_option("--begin-time", begin_time, "Not before this time")
             ->type_name("+FSD|TIME");
         command
@@ -133,7 +136,7 @@ struct Start {
 
     // --early: the window is --begin-time and --time-limit, whenever this is called.
     // One that is started late ends when it would have.
-    Result<dat::Due> keep_to_window(dat::Submission& submission) const
+    Result<dat::Timeliness> keep_to_window(dat::Submission& submission) const
     {
         auto seconds = flux::parse_fsd(*early);
         if (!seconds)
@@ -145,16 +148,16 @@ struct Start {
                         "--early: needs a --begin-time of the calendar; {} is from "
                         "each call on anew",
                         *begin_time);
-        dat::Window window{*submission.begin_time, submission.time_limit, *seconds};
+        dat::FixedWindow fixed{*submission.begin_time, submission.time_limit, *seconds};
         double now = wall_clock();
-        submission.time_limit = dat::limit_from(window, now);
-        return dat::due(window, now);
+        submission.time_limit = dat::limit_from(fixed, now);
+        return dat::timeliness(fixed, now);
     }
 
-    int do_nothing(const dat::Submission& submission, dat::Due due) const
+    int do_nothing(const dat::Submission& submission, dat::Timeliness due) const
     {
         auto begin = flux::format_local_time(*submission.begin_time);
-        if (due == dat::Due::early)
+        if (due == dat::Timeliness::early)
             common.note(fmt::format("it is too early: \"{}\" begins at {}, and is "
                                     "submitted {} before; nothing is done",
                                     submission.name, begin, *early));
@@ -167,7 +170,7 @@ struct Start {
                         {"id", nullptr},
                         {"jobid", nullptr},
                         {"name", submission.name},
-                        {"state", due == dat::Due::early ? "early" : "over"},
+                        {"state", due == dat::Timeliness::early ? "early" : "over"},
                         {"nodes", ""},
                         {"uri", ""},
                         {"already", false}});
@@ -193,6 +196,10 @@ struct Start {
         if (!manager_uids)
             return std::unexpected(manager_uids.error());
         options.managers = std::move(*manager_uids);
+        auto wish = window.wish();
+        if (!wish)
+            return std::unexpected(wish.error());
+        options.window = std::move(*wish);
         if (urgency) {
             auto value = parse_urgency(*urgency);
             if (!value)
@@ -246,7 +253,7 @@ struct Start {
             auto due = keep_to_window(parsed->submission);
             if (!due)
                 return common.report(due.error());
-            if (*due != dat::Due::now)
+            if (*due != dat::Timeliness::now)
                 return do_nothing(parsed->submission, *due);
         }
         flux::Loop loop;

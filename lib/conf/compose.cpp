@@ -29,6 +29,7 @@ struct Sources {
 struct DatKeys {
     std::optional<std::string> door_dir;
     std::optional<Inherit> inherit;
+    std::optional<Setting> warn, close, grace;
 };
 
 Result<Value> read_template(const std::string& path)
@@ -130,9 +131,18 @@ Result<DatKeys> read_dat(const Value& dat)
             if (!inherit)
                 return std::unexpected(inherit.error());
             keys.inherit = *inherit;
+        } else if (auto* setting = name == "warn"    ? &keys.warn
+                                   : name == "close" ? &keys.close
+                                   : name == "grace" ? &keys.grace
+                                                     : nullptr) {
+            if (!value.string())
+                return fail(value.origin.exit(), "{}: dat.{} must be a string, not {}",
+                            value.origin.str(), name, value.type_name());
+            *setting = Setting{*value.string(), value.origin};
         } else {
             return fail(value.origin.exit(),
-                        "{}: unknown key {}; [dat] has door-dir and inherit",
+                        "{}: unknown key {}; [dat] has door-dir, inherit, warn, close "
+                        "and grace",
                         value.origin.str(), printable(join_key("dat", name)));
         }
     }
@@ -254,6 +264,9 @@ Result<Composed> merge_sources(const Inputs& inputs, Sources sources)
         return std::unexpected(dat.error());
     Composed composed;
     composed.door_dir = std::move(dat->door_dir);
+    composed.warn = std::move(dat->warn);
+    composed.close = std::move(dat->close);
+    composed.grace = std::move(dat->grace);
     composed.root = std::move(sources.base);
     const auto set = [](const Value& layer) {
         return layer.find("exec.imp") != nullptr;

@@ -92,6 +92,12 @@ Result<Json> ask_imp(const std::string& path, double seconds = imp_answer_time_m
 // It is asked, and so this may take some milliseconds.
 Result<> probe_bundled_imp(const std::string& path);
 
+// A value as it was written, and where.
+struct Setting {
+    std::string text;
+    Origin origin;
+};
+
 // A configuration ready for a broker, and where each of its values came from.
 class Composed
 {
@@ -118,6 +124,8 @@ public:
 
     // [dat]
     std::optional<std::string> door_dir; // absolute
+    // How its window ends, of start's options of these names; not looked into here.
+    std::optional<Setting> warn, close, grace;
 
     Value root; // a table
 };

@@ -165,6 +165,7 @@ private:
         file_.record.name = options_.name;
         file_.record.guests = options_.guests;
         file_.record.managers = options_.managers;
+        file_.record.window.options = options_.window;
         file_.record.adoption = new_change_key();
         auto posted = co_await post_record(parent_, id_, file_.record);
         if (!posted)

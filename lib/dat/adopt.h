@@ -21,6 +21,7 @@ struct AdoptOptions {
     std::string name;
     perms::GuestList guests; // generation 1
     std::vector<uid_t> managers;
+    WindowOptions window;
     std::string program; // of flux-dat, absolute, the same on every node
 };
 

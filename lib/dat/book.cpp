@@ -14,20 +14,35 @@ namespace {
 // does in some milliseconds.
 constexpr double event_time_max = 20;
 
+// RFC 21, "Resource-Update Event": somebody gave the job another time limit.
+std::optional<double> expiration_in(const flux::Event& event)
+{
+    if (event.name != "resource-update" || !event.context.is_object()
+        || !event.context.contains("expiration")
+        || !event.context["expiration"].is_number())
+        return {};
+    return event.context["expiration"].get<double>();
+}
+
 } // namespace
 
-flux::Task<Result<>> Book::take_up()
+flux::Task<Result<>> Book::take_up(double expiration)
 {
     auto log = co_await flux::lookup(*links_.parent, links_.id, "eventlog");
     if (!log)
         co_return std::unexpected(log.error());
-    auto folded = fold(parse_eventlog(*log), geteuid(), first_);
+    auto events = parse_eventlog(*log);
+    auto folded = fold(events, geteuid(), first_);
     // adopt posts the record first: without it the adoption was given up.
     if (links_.adopted
         && (!folded.record || folded.record->adoption != first_.adoption)) {
         links_.end.raise({"the adoption was given up"});
         co_return std::unexpected(*links_.end.reason());
     }
+    expiration_ = expiration;
+    for (auto& event : events) // which may be newer
+        if (auto moved = expiration_in(event))
+            expiration_ = *moved;
     events_folded_ = folded.events;
     desired_ = std::move(folded.desired);
     if (folded.record && folded.record->state != State::submitted)
@@ -131,6 +146,10 @@ flux::Task<Result<>> Book::follow()
             removed_ = true;
             links_.end.raise({"the adoption is undone"});
             co_return Result<>{};
+        }
+        if (auto moved = expiration_in(**event)) {
+            expiration_ = *moved;
+            on_expiration();
         }
         if (auto change = change_in(**event))
             take_change(*change, (*event)->timestamp);

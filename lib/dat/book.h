@@ -28,6 +28,8 @@ public:
 
     // Called when a list is in force from now on.
     std::function<void()> on_list;
+    // Called when the job is to expire at another time than before.
+    std::function<void()> on_expiration;
 
     // What is not of the guest list may be changed; update() makes it known.
     Record& record() { return record_; }
@@ -36,8 +38,10 @@ public:
     Doors& doors() { return *doors_; }
 
     // The guest list as it is now, by the job's eventlog; and the record, where a
-    // worker before this one has written it.
-    flux::Task<Result<>> take_up();
+    // worker before this one has written it; and when the job expires, which was at
+    // `expiration` (0: never) for some time.
+    flux::Task<Result<>> take_up(double expiration);
+    double expiration() const { return expiration_; }
 
     // The guest list as it was at that time, in seconds since the epoch.
     flux::Task<Result<Desired>> list_at(double when);
@@ -92,7 +96,8 @@ private:
     Links& links_;
     const Record first_; // as the DAT was submitted
     Record record_;
-    Json posted_record_; // as it was posted last; null: not known
+    double expiration_ = 0; // of the job
+    Json posted_record_;    // as it was posted last; null: not known
     Desired desired_;
     std::size_t events_folded_ = 0; // events of the eventlog that desired_ has in it
     std::map<std::string, Posted*> posted_; // by key, in the frames of who waits

@@ -3,17 +3,17 @@
 
 namespace fluxdat::dat {
 
-Due due(const Window& window, double now)
+Timeliness timeliness(const FixedWindow& window, double now)
 {
     if (now < window.begin - window.early)
-        return Due::early;
+        return Timeliness::early;
     bool late = now > window.begin && window.time_limit > 0;
     if (late && limit_from(window, now) < window_left_min)
-        return Due::over;
-    return Due::now;
+        return Timeliness::over;
+    return Timeliness::now;
 }
 
-double limit_from(const Window& window, double now)
+double limit_from(const FixedWindow& window, double now)
 {
     if (window.time_limit <= 0 || now <= window.begin)
         return window.time_limit;

@@ -10,17 +10,17 @@ namespace fluxdat::dat {
 // What is left of a window when it is started late must be worth a start.
 constexpr double window_left_min = 60; // seconds
 
-struct Window {
+struct FixedWindow {
     double begin = 0;      // seconds since the epoch
     double time_limit = 0; // seconds; 0: it has no end that we know
     double early = 0;      // seconds before its begin, from which on it is submitted
 };
 
-enum class Due { early, now, over };
+enum class Timeliness { early, now, over };
 // `over` where less than window_left_min of it is left, or nothing.
-Due due(const Window& window, double now);
+Timeliness timeliness(const FixedWindow& window, double now);
 
 // The limit of a DAT that is submitted now, so that it ends when the window does.
-double limit_from(const Window& window, double now);
+double limit_from(const FixedWindow& window, double now);
 
 } // namespace fluxdat::dat

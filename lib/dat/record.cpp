@@ -135,7 +135,8 @@ Json to_json(const Record& record)
                  {"state", to_string(record.state)},
                  {"applied", record.applied},
                  {"managers", record.managers},
-                 {"ranks_up", record.ranks_up}});
+                 {"ranks_up", record.ranks_up},
+                 {"window", to_json(record.window)}});
     if (!record.service_name.empty())
         json["service"] = {{"name", record.service_name},
                            {"rank", record.service_rank}};
@@ -189,6 +190,9 @@ Result<Record> record_from_json(const Json& json)
     if (auto service = read_service(json, record); !service)
         return std::unexpected(service.error());
     record.stop_at = flux::number_at(json, "stop_at");
+    auto window = json.find("window");
+    record.window =
+        window_from_json(window == json.end() ? Json() : *window, record.stop_at);
     record.adoption = flux::text_at(json, "adoption");
     if (auto reason = json.find("stop_reason");
         reason != json.end() && reason->is_string())

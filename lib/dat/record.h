@@ -14,6 +14,7 @@
 // generation is what should be, `applied` the generation that all ranks have.
 #pragma once
 
+#include "lib/dat/window.h"
 #include "lib/perms/guestlist.h"
 #include "lib/result.h"
 
@@ -48,6 +49,10 @@ struct Record {
     double stop_at = 0;      // when it is to end at the latest; seconds since the epoch
     std::string adoption;    // tells one adoption (adopt.h) from another; empty: none
     std::string stop_reason; // why it is stopping, for people; else empty
+    // When it warns, closes and ends, and what of that was done: "window" of the JSON,
+    // window.h. The window of a DAT that is not ready yet has no times, only what was
+    // asked for.
+    Window window;
 };
 
 Json to_json(const Record& record);

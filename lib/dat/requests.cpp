@@ -246,9 +246,8 @@ flux::Task<void> Requests::answer_status(flux::Message request)
 
 flux::Task<void> Requests::stop(flux::Message request, double grace)
 {
-    co_await shutdown_.announce(grace);
+    co_await shutdown_.stop(grace);
     links_.respond(request, Json(nullptr));
-    co_await shutdown_.run(grace);
 }
 
 // The adopted instance goes on without a guest list, as it was before.

@@ -3,85 +3,293 @@
 
 #include "lib/clock.h"
 #include "lib/dat/audit.h"
+#include "lib/dat/queues.h"
+#include "lib/dat/terminals.h"
 #include "lib/flux/fsd.h"
 
 #include <algorithm>
+#include <cmath>
+#include <csignal>
 
 namespace fluxdat::dat {
 
-flux::Task<void> Shutdown::announce(double grace)
+namespace {
+
+// Seconds that jobs have between SIGTERM and SIGKILL at the end, beside their grace;
+// and that a job may take to be gone after the latter. Within end_margin.
+constexpr double term_time = 3, kill_time = 1;
+// Exceptions (RFC 21) that only tell something.
+constexpr const char *stop_type = "dat-stop", *warn_type = "dat-warn",
+                     *close_type = "dat-close";
+
+Json in_states(const char* state)
+{
+    return {{"states", {state}}};
+}
+
+} // namespace
+
+void Shutdown::follow(double begin)
+{
+    auto& span = window().span;
+    bool known = span.begin > 0; // to a worker before this one
+    if (!known)
+        span.begin = begin > 0 ? begin : wall_clock();
+    span.stop_at = book_.record().stop_at;
+    double told_before = span.end();
+    replan();
+    if (std::exchange(following_, true))
+        return;
+    told_end_ = known ? told_before : span.end();
+    links_.loop.spawn(run());
+}
+
+void Shutdown::replan()
+{
+    if (window().span.begin <= 0)
+        return; // not followed yet
+    window().span.expires = book_.expiration();
+    window().plan = plan_end(window().options, window().span);
+    woken_.raise({"the plan is another"});
+}
+
+flux::Task<void> Shutdown::stop(double grace)
 {
     auto& record = book_.record();
-    double end = wall_clock() + grace;
-    record.stop_at = record.state == State::stopping && record.stop_at > 0
-                         ? std::min(record.stop_at, end)
-                         : end;
+    double now = wall_clock();
+    if (record.stop_at <= 0 || now + grace < record.stop_at) {
+        record.stop_at = now + grace;
+        window().span.stop_asked = now;
+        window().span.stop_at = record.stop_at;
+    }
     record.state = State::stopping;
     record.stop_reason = "stopped by its owner";
+    window().plan = plan_end(window().options, window().span);
     co_await book_.update();
+    woken_.raise({"the DAT is stopped"});
 }
 
-flux::Task<void> Shutdown::run(double grace)
+flux::Task<void> Shutdown::run()
 {
-    end_if_sooner(grace);
-    if (std::exchange(begun_, true))
-        co_return;
-    auto& dat = *links_.dat;
-    Json payload{{"enable", false}, {"all", true}, {"reason", "this DAT is ending"}};
-    auto closed = co_await dat.rpc("job-manager.queue-enable", std::move(payload), 0);
-    if (!closed)
-        complain(closed.error().message);
-    co_await warn_jobs(grace);
-    auto drained =
-        co_await dat.rpc("job-manager.drain", nullptr, flux::nodeid_any, &grace_over_);
-    if (!drained && !grace_over_.reason())
-        complain(drained.error().message);
-    if (!drained)
-        co_await cancel_jobs();
-    // The end of the supervisor is the end of a DAT whose initial program it is.
-    if (links_.adopted && links_.parent) {
-        auto ended = co_await flux::raise(*links_.parent, links_.id, "cancel",
-                                          flux::severity_fatal, "flux-dat stop");
-        if (!ended)
-            complain("cannot end the DAT's job: " + ended.error().message);
+    while (!links_.end.reason()) {
+        if (window().span.end() != told_end_)
+            co_await end_has_moved();
+        auto now = due(window(), wall_clock());
+        if (idle_ && window().closed > 0
+            && (window().span.stopped() || window().termed > 0))
+            now.end = true;
+        if (!now.none())
+            co_await carry_out(now);
+        else
+            co_await wait(next_after(window().plan, wall_clock()));
     }
-    links_.end.raise({"stopped"});
 }
 
-void Shutdown::end_if_sooner(double grace)
+// Until that time (0: for ever), or the plan changes, or nothing is left to wait for.
+flux::Task<void> Shutdown::wait(double until)
 {
-    links_.loop.spawn([](Shutdown& self, double seconds) -> flux::Task<void> {
-        (void)co_await self.links_.loop.sleep_until(wall_clock() + seconds,
-                                                    &self.links_.end);
-        self.grace_over_.raise({"the grace is over"});
-    }(*this, grace));
+    woken_.clear();
+    flux::InterruptScope ended(&links_.end, [&] { woken_.raise({"the DAT ends"}); });
+    std::vector<flux::Task<bool>> waits;
+    waits.push_back(sleep_until(until));
+    if (window().closed > 0 && (window().span.stopped() || window().termed > 0))
+        waits.push_back(wait_until_idle());
+    (void)co_await flux::when_all(std::move(waits));
+}
+
+flux::Task<bool> Shutdown::sleep_until(double time)
+{
+    if (time > 0)
+        (void)co_await links_.loop.sleep_until(time, &woken_);
+    else
+        (void)co_await links_.loop.sleep(INFINITY, &woken_);
+    woken_.raise({"it is time"});
+    co_return true;
+}
+
+flux::Task<bool> Shutdown::wait_until_idle()
+{
+    auto idle = co_await links_.dat->rpc("job-manager.idle", nullptr, flux::nodeid_any,
+                                         &woken_);
+    if (!idle && !woken_.reason() && !links_.end.reason())
+        complain("cannot wait for the jobs to end: " + idle.error().message);
+    idle_ = idle.has_value();
+    if (idle_)
+        woken_.raise({"no job runs"});
+    co_return idle_;
+}
+
+// "in 5m": as they are told who have something to lose.
+std::string Shutdown::ends_when() const
+{
+    double left = book_.record().window.span.end() - wall_clock();
+    return left >= 1 ? "in " + flux::format_fsd(std::round(left)) : "now";
+}
+
+flux::Task<void> Shutdown::carry_out(Due due)
+{
+    if (due.end)
+        co_return co_await end();
+    double now = wall_clock();
+    if (due.close) {
+        window().closed = now;
+        idle_ = false;
+        co_await close();
+    }
+    if (due.warn) {
+        window().warned = now;
+        co_await warn(fmt::format("this DAT ends {}", ends_when()));
+    }
+    if (due.term) {
+        window().termed = now;
+        co_await signal_jobs(SIGTERM);
+    }
+    co_await book_.update_if_announced();
+}
+
+// Somebody gave the DAT's job another time limit, or stopped the DAT.
+flux::Task<void> Shutdown::end_has_moved()
+{
+    double before = std::exchange(told_end_, window().span.end());
+    auto& done = window();
+    if (done.span.stopped())
+        co_return; // what is due says it
+    double now = wall_clock();
+    audit(fmt::format("the DAT \"{}\" ({}): its end has moved by {}, to {:.0f}",
+                      book_.record().name, flux::format_jobid_ascii(links_.id),
+                      before > 0 && told_end_ > 0 ? flux::format_fsd(told_end_ - before)
+                                                  : "an unlimited time",
+                      told_end_));
+    bool is_known = done.warned > 0 || done.closed > 0;
+    // Where the window has become too short for it, it has been done in time.
+    auto lies_ahead = [&](double at) { return at > now || told_end_ <= 0; };
+    if (lies_ahead(done.plan.term_at))
+        done.termed = 0;
+    // Not the plan's, which is the SIGTERM's where --close has been passed over.
+    double close_at =
+        std::min(done.plan.close_at, done.span.expires - done.options.close);
+    if (done.closed > 0 && lies_ahead(close_at))
+        co_await reopen();
+    if (is_known && told_end_ > now) {
+        done.warned = now;
+        co_await warn("the end of this DAT has moved: it ends " + ends_when());
+    } else if (is_known && told_end_ <= 0) {
+        co_await warn("the end of this DAT has moved: it has no time limit any more");
+    }
+    co_await book_.update_if_announced();
+}
+
+flux::Task<void> Shutdown::close()
+{
+    auto& record = book_.record();
+    record.state = State::stopping;
+    if (record.stop_reason.empty())
+        record.stop_reason = "its window ends";
+    auto why = fmt::format("{}, it ends {}", record.stop_reason, ends_when());
+    auto closed = co_await close_queues(*links_.dat, why);
+    if (!closed)
+        complain("cannot close the queues: " + closed.error().message);
+    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("pending"));
+    if (!jobs)
+        co_return complain("cannot tell the pending jobs: " + jobs.error().message);
+    for (auto& job : *jobs)
+        (void)co_await flux::raise(
+            *links_.dat, job.id, close_type, flux::severity_least,
+            "this DAT is closed, no job starts any more: " + why);
+}
+
+flux::Task<void> Shutdown::reopen()
+{
+    auto& record = book_.record();
+    window().closed = 0;
+    idle_ = false;
+    record.state = State::ready;
+    record.stop_reason.clear();
+    auto opened = co_await reopen_queues(*links_.dat);
+    if (!opened)
+        complain("cannot open the queues again: " + opened.error().message);
 }
 
 // An exception that is not fatal is what a guest sees who is attached to a job. A
 // job that has ended meanwhile takes none.
-flux::Task<void> Shutdown::warn_jobs(double grace)
+flux::Task<void> Shutdown::warn(std::string text)
 {
-    Json running{{"states", {"running"}}};
-    auto jobs = co_await flux::list_jobs(*links_.dat, std::move(running));
+    // Not waited for: a node may take its time, and a broker that dies never answers.
+    links_.loop.spawn(tell_on_all_ranks(
+        *links_.dat, links_.size,
+        fmt::format("Message of the DAT \"{}\" ({}): {}", book_.record().name,
+                    flux::format_jobid_ascii(links_.id), text),
+        book_.desired().guests()));
+    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("running"));
     if (!jobs)
         co_return complain("cannot warn the jobs: " + jobs.error().message);
     for (auto& job : *jobs)
-        (void)co_await flux::raise(
-            *links_.dat, job.id, "dat-stop", flux::severity_least,
-            fmt::format("this DAT ends in {}", flux::format_fsd(grace)));
+        (void)co_await flux::raise(*links_.dat, job.id,
+                                   window().span.stopped() ? stop_type : warn_type,
+                                   flux::severity_least, text);
 }
 
-// The instance's own end would cancel them too, but without saying why. So it does
-// with those that this does not reach.
-flux::Task<void> Shutdown::cancel_jobs()
+flux::Task<void> Shutdown::signal_jobs(int signum)
 {
+    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("running"));
+    if (!jobs)
+        co_return complain(
+            fmt::format("cannot signal the jobs: {}", jobs.error().message));
+    for (auto& job : *jobs) // one that has ended meanwhile takes none
+        (void)co_await flux::kill(*links_.dat, job.id, signum);
+}
+
+// Whether no job runs, or came to run no more within these (real) seconds.
+flux::Task<bool> Shutdown::idle_within(double seconds)
+{
+    woken_.clear();
+    auto limit = [](Shutdown& self, double time) -> flux::Task<bool> {
+        (void)co_await self.links_.loop.sleep(time, &self.woken_);
+        self.woken_.raise({"it takes too long"});
+        co_return true;
+    };
+    flux::InterruptScope ended(&links_.end, [&] { woken_.raise({"the DAT ends"}); });
+    std::vector<flux::Task<bool>> waits;
+    waits.push_back(limit(*this, seconds));
+    waits.push_back(wait_until_idle());
+    auto done = co_await flux::when_all(std::move(waits));
+    co_return done[1];
+}
+
+// The instance's own end would cancel the jobs too, but without saying why; and it
+// would wait for those that take no notice. So it does with those that this does not
+// reach.
+flux::Task<void> Shutdown::end()
+{
+    if (window().closed <= 0)
+        co_await close();
     Json active{{"states", {"pending", "running"}}};
     auto jobs = co_await flux::list_jobs(*links_.dat, std::move(active));
     if (!jobs)
-        co_return complain("cannot cancel the jobs: " + jobs.error().message);
-    for (auto& job : *jobs)
-        (void)co_await flux::raise(*links_.dat, job.id, "cancel", flux::severity_fatal,
-                                   "this DAT has ended");
+        complain("cannot cancel the jobs: " + jobs.error().message);
+    else
+        for (auto& job : *jobs)
+            (void)co_await flux::raise(*links_.dat, job.id, "cancel",
+                                       flux::severity_fatal, "this DAT has ended");
+    bool quiet = co_await idle_within(term_time);
+    if (!quiet && !links_.end.reason()) {
+        co_await signal_jobs(SIGKILL);
+        quiet = co_await idle_within(kill_time);
+    }
+    auto& record = book_.record();
+    if (!quiet && !links_.end.reason())
+        complain("some jobs did not end when they were killed");
+    audit(fmt::format("the DAT \"{}\" ({}): ended, {}", record.name,
+                      flux::format_jobid_ascii(links_.id), record.stop_reason));
+    // The end of the supervisor is the end of a DAT whose initial program it is.
+    if (links_.adopted && links_.parent) {
+        auto why = window().span.stopped() ? "flux-dat stop" : "its window is over";
+        auto ended = co_await flux::raise(*links_.parent, links_.id, "cancel",
+                                          flux::severity_fatal, why);
+        if (!ended)
+            complain("cannot end the DAT's job: " + ended.error().message);
+    }
+    links_.end.raise({"ended"});
 }
 
 } // namespace fluxdat::dat

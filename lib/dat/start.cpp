@@ -135,6 +135,10 @@ public:
         if (!sound)
             co_return std::unexpected(sound.error());
 
+        auto window = window_options(*composed);
+        if (!window)
+            co_return std::unexpected(window.error());
+        file_.record.window.options = std::move(*window);
         for (int claims = 1;; claims++) {
             auto holder = co_await name_holder();
             if (!holder)
@@ -290,6 +294,38 @@ private:
         tell(Progress::Step::submitted,
              fmt::format("job {} submitted", flux::format_jobid(id_)));
         co_return Result<>{};
+    }
+
+    Result<WindowOptions> window_options(const conf::Composed& composed) const
+    {
+        auto wrong = [](const conf::Setting& setting, const char* key,
+                        const Error& error) {
+            return fail(setting.origin.exit(), "{}: dat.{}: {}", setting.origin.str(),
+                        key, error.message);
+        };
+        WindowWish site;
+        if (auto& warn = composed.warn) {
+            auto parsed = parse_warnings(warn->text);
+            if (!parsed)
+                return wrong(*warn, "warn", parsed.error());
+            site.warn = std::move(*parsed);
+        }
+        for (auto& [key, setting, value] :
+             {std::tuple("close", &composed.close, &site.close),
+              std::tuple("grace", &composed.grace, &site.grace)}) {
+            if (!*setting)
+                continue;
+            auto parsed = parse_before_end((*setting)->text);
+            if (!parsed)
+                return wrong(**setting, key, parsed.error());
+            *value = *parsed;
+        }
+        // What the site has is passed over where a window is too short for it.
+        auto good = check_window(options_.window.over({{}, 0, 0}),
+                                 options_.submission.time_limit);
+        if (!good)
+            return std::unexpected(good.error());
+        return options_.window.over(site.over({}));
     }
 
     flux::Task<Result<std::string>> signed_jobspec(const conf::Composed& composed)

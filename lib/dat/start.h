@@ -35,6 +35,7 @@ struct StartOptions {
     Submission submission;      // its name is the DAT's
     perms::GuestList guests;    // generation 1
     std::vector<uid_t> managers;
+    WindowWish window;                   // goes before the site's
     std::optional<std::string> door_dir; // --door-dir; goes before the site's
     std::string program;                 // of flux-dat, absolute
     int urgency = flux::urgency_default;

@@ -23,7 +23,7 @@
 //     .admission {}            -> {"name","owner","state","nodelist","expiration",
 //                                  "uri"}, or EPERM                   whoever is let in
 //     .undo {}                 -> {"failed"}, of a DAT that was adopted   owner
-//     .stop {"grace":SECONDS}  -> {}, and the DAT ends                owner
+//     .stop {"grace":SECONDS}  -> {}, and the DAT ends (shutdown.h)   owner
 //
 // CHANGE, the history and the guests are as changes.h has them; a manager may change
 // users and groups only. The answer to a change comes when it is in force on all ranks,

@@ -8,6 +8,7 @@
 #include "lib/dat/book.h"
 #include "lib/dat/jobspec.h"
 #include "lib/dat/links.h"
+#include "lib/dat/queues.h"
 #include "lib/dat/report.h"
 #include "lib/dat/requests.h"
 #include "lib/dat/shutdown.h"
@@ -52,12 +53,13 @@ public:
         double delay = reconnect_delay_min;
         // Whoever started an adopted instance has its queues as they are to be.
         if (!links_.adopted) {
-            auto started = co_await start_queues();
+            auto started = co_await start_queues(*links_.dat);
             if (!started)
                 co_return started;
         }
         watch_ = std::make_unique<Watch>(links_, book_);
         book_.on_list = [this] { watch_->judge(); };
+        book_.on_expiration = [this] { shutdown_.replan(); };
         watch_->start();
         links_.loop.spawn(reporter_.hourly());
         while (!links_.end.reason()) {
@@ -98,22 +100,6 @@ private:
         co_return served;
     }
 
-    // Named queues are stopped when an instance boots; a DAT is there to be used.
-    flux::Task<Result<>> start_queues()
-    {
-        auto list = co_await links_.dat->rpc("job-manager.queue-list");
-        if (!list)
-            co_return std::unexpected(list.error());
-        if (!list->contains("queues") || (*list)["queues"].empty())
-            co_return Result<>{};
-        Json payload{{"start", true}, {"all", true}, {"nocheckpoint", false}};
-        auto started =
-            co_await links_.dat->rpc("job-manager.queue-start", std::move(payload), 0);
-        if (!started)
-            co_return fail("cannot start the queues: {}", started.error().message);
-        co_return Result<>{};
-    }
-
     // Rank 0's broker died under us. The other brokers would go on for minutes until
     // they notice, and hold the nodes.
     flux::Task<void> end_headless_job()
@@ -134,7 +120,7 @@ private:
         if (!job)
             co_return std::unexpected(job.error());
         links_.nodelist = job->nodelist;
-        auto taken = co_await book_.take_up();
+        auto taken = co_await book_.take_up(job->expiration);
         if (!taken)
             co_return taken;
         auto& record = book_.record();
@@ -155,9 +141,7 @@ private:
             record.state = State::ready;
             record.ranks_up = links_.size; // or this program would not run yet
         }
-        if (record.state == State::stopping && !shutdown_.begun())
-            links_.loop.spawn(
-                shutdown_.run(std::max(0.0, record.stop_at - wall_clock())));
+        shutdown_.follow(job->t_run);
         co_return co_await book_.announce();
     }
 

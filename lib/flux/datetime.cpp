@@ -265,4 +265,18 @@ std::string format_local_time(double when)
     return text.data();
 }
 
+std::string format_datetime(double time)
+{
+    // What is no time_t, or of no year that there is, is nothing to show.
+    constexpr double seconds_max = 4e11;
+    if (!(time > -seconds_max && time < seconds_max))
+        return "?";
+    auto seconds = static_cast<time_t>(std::floor(time));
+    std::tm parts{};
+    localtime_r(&seconds, &parts);
+    std::array<char, 64> text{};
+    auto size = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %Z", &parts);
+    return {text.data(), size};
+}
+
 } // namespace fluxdat::flux

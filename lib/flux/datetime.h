@@ -29,4 +29,8 @@ Result<double> parse_begin_time(std::string_view text, double now);
 // "YYYY-MM-DD HH:MM:SS" in the local time zone, for people.
 std::string format_local_time(double when);
 
+// "YYYY-MM-DD HH:MM:SS ZONE" in the local time of that moment, with the zone's
+// abbreviation, so that of two moments that clocks show alike each can be told.
+std::string format_datetime(double time);
+
 } // namespace fluxdat::flux

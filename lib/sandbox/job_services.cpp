@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/sandbox/job_services.h"
 
+#include "lib/clock.h"
 #include "lib/sandbox/signature.h"
 
 #include <algorithm>
@@ -240,26 +241,49 @@ void JobServices::update(const Request& request)
     auto updates = get<Json>(request.payload, "updates");
     if (!updates || !updates->is_object())
         return router_.fail(request.message, EPROTO, "Protocol error");
-    auto* job = active_job(request, ENOENT);
+    auto id = get<JobId>(request.payload, "id");
+    if (!id)
+        return router_.fail(request.message, EPROTO, "Protocol error");
+    auto* job = jobs_.find(*id);
     if (!job)
-        return;
+        return router_.fail(request.message, ENOENT, "unknown job id");
+    if (!job->active())
+        return router_.fail(request.message, EINVAL, "job is inactive");
     if (!request.from_owner() && request.userid() != job->userid)
         return router_.fail(request.message, EPERM,
-                            "guests can only update their own jobs");
+                            "guests may only update their own jobs");
     for (const auto& [key, value] : updates->items()) {
         if (key != "attributes.system.duration")
             return router_.fail(request.message, EINVAL,
                                 fmt::format("update of {} not supported", key));
-        if (!value.is_number() || value.get<double>() < 0)
-            return router_.fail(request.message, EINVAL, "plugin args unpack failed");
+        if (auto good = check_duration(request, *job, value); !good)
+            return router_.fail(request.message, EINVAL, good.error().message);
     }
-    if (job->state == state_run && !request.from_owner())
-        return router_.fail(request.message, EPERM,
-                            "update of duration for running job requires instance "
-                            "owner");
     for (const auto& [key, value] : updates->items())
         jobs_.set_duration(*job, value.get<double>());
     router_.respond(request.message);
+}
+
+// The limits are for guests; the instance's owner may go beyond them.
+Result<> JobServices::check_duration(const Request& request, const Job& job,
+                                     const Json& value)
+{
+    if (!value.is_number())
+        return fail("plugin args unpack failed");
+    double duration = value.get<double>();
+    if (duration < 0)
+        return fail("duration must not be negative");
+    bool running = !job.pending();
+    if (running && !request.from_owner())
+        return fail(
+            "duration update of running job requires instance owner privileges");
+    if (running && duration > 0 && job.starttime + duration < wall_clock())
+        return fail("requested duration places job expiration in the past");
+    if (request.from_owner())
+        return {};
+    auto queue = jobs_.queues().find(job.queue);
+    return queue ? jobs_.queues().allows(**queue, duration)
+                 : std::unexpected(queue.error());
 }
 
 void JobServices::critical_ranks(const Request& request)

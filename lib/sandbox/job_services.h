@@ -22,6 +22,7 @@ private:
     void urgency(const Request& request);
     void memo(const Request& request);
     void update(const Request& request);
+    Result<> check_duration(const Request& request, const Job& job, const Json& value);
     void critical_ranks(const Request& request);
     void queue_list(const Request& request);
     void queue_status(const Request& request);

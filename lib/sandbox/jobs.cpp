@@ -438,11 +438,7 @@ void Jobs::set_duration(Job& job, double seconds)
     job.spec.document["attributes"]["system"]["duration"] = seconds;
     if (job.state != state_run)
         return;
-    job.expiration = seconds > 0 ? job.starttime + seconds : 0;
-    post(job, "resource-update", {{"expiration", job.expiration}});
-    arm_limit(job);
-    if (on_R)
-        on_R(job);
+    set_expiration(job, seconds > 0 ? job.starttime + seconds : 0);
 }
 
 Result<> Jobs::signal(Job& job, int signum)
@@ -484,7 +480,22 @@ void Jobs::rank_back(std::uint32_t rank)
 
 void Jobs::set_expiration(double time)
 {
+    if (time == pool_.inventory().expiration)
+        return;
     pool_.set_expiration(time);
+    // Jobs without a time limit of their own last as long as the instance.
+    for (auto& [id, job] : jobs_)
+        if (job->state == state_run && job->duration <= 0)
+            set_expiration(*job, time);
+}
+
+void Jobs::set_expiration(Job& job, double time)
+{
+    job.expiration = time;
+    post(job, "resource-update", {{"expiration", time}});
+    arm_limit(job);
+    if (on_R)
+        on_R(job);
 }
 
 void Jobs::shut_down(std::function<void()> done)

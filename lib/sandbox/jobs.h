@@ -82,6 +82,7 @@ private:
     void start(Job& job, Allocation allocation);
     void finished(Job& job, int status);
     void clean(Job& job);
+    void set_expiration(Job& job, double time);
     void arm_limit(Job& job);
     void purge();
 

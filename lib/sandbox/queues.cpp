@@ -156,6 +156,17 @@ Result<Queue*> Queues::find(const std::optional<std::string>& name)
     return &found->second;
 }
 
+Result<> Queues::allows(const Queue& queue, double duration) const
+{
+    if (queue.duration_max <= 0 || (duration > 0 && duration <= queue.duration_max))
+        return {};
+    return refuse(EINVAL,
+                  fmt::format("requested duration ({}) exceeds policy limit of {}{}",
+                              duration > 0 ? flux::format_fsd(duration) : "unlimited",
+                              flux::format_fsd(queue.duration_max),
+                              named() ? " for queue " + queue.name : ""));
+}
+
 Result<Queue*> Queues::admit(Jobspec& spec)
 {
     auto& system = spec.document["attributes"]["system"];
@@ -179,12 +190,8 @@ Result<Queue*> Queues::admit(Jobspec& spec)
         spec.duration = queue.default_duration;
         system["duration"] = spec.duration;
     }
-    if (queue.duration_max > 0 && spec.duration == 0)
-        return refuse(EINVAL, "requested duration exceeds policy limit of "
-                                  + flux::format_fsd(queue.duration_max));
-    if (queue.duration_max > 0 && spec.duration > queue.duration_max)
-        return refuse(EINVAL, "requested duration exceeds policy limit of "
-                                  + flux::format_fsd(queue.duration_max));
+    if (auto rc = allows(queue, spec.duration); !rc)
+        return std::unexpected(std::move(rc.error()));
     const auto& request = spec.request;
     if (queue.nnodes_max && request.nodes > *queue.nnodes_max)
         return refuse(EINVAL, fmt::format("requested nnodes exceeds policy limit of {}",

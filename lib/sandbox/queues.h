@@ -37,6 +37,8 @@ public:
     // Gives a job its queue, the queue's defaults and constraints, and checks its
     // limits: what happens to a job between submission and the scheduler.
     Result<Queue*> admit(Jobspec& spec);
+    // Whether the limits allow a job of that queue to last so long (0: without end).
+    Result<> allows(const Queue& queue, double duration) const;
 
 private:
     std::map<std::string, Queue> queues_;

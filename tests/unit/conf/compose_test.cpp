@@ -264,7 +264,10 @@ TEST_CASE("mistakes in [dat] are told with their place", "[compose]")
         return compose_error(inputs, Exit::failed);
     };
     CHECK(error("[dat]\ndoor_dir = \"/x\"\n")
-          == file + ":2:1: unknown key dat.door_dir; [dat] has door-dir and inherit");
+          == file
+                 + ":2:1: unknown key dat.door_dir; [dat] has door-dir, inherit, warn, "
+                   "close "
+                   "and grace");
     CHECK(error("[dat]\ndoor-dir = 3\n")
           == file + ":2:1: dat.door-dir must be a string, not an integer");
     CHECK(error("[dat]\ndoor-dir = \"run\"\n")
@@ -284,7 +287,9 @@ TEST_CASE("mistakes in [dat] are told with their place", "[compose]")
     std::filesystem::remove(file);
     inputs.conf = {"dat.x=1"};
     CHECK(compose_error(inputs, Exit::usage)
-          == "--conf dat.x=1: unknown key dat.x; [dat] has door-dir and inherit");
+          == "--conf dat.x=1: unknown key dat.x; [dat] has door-dir, inherit, warn, "
+             "close "
+             "and grace");
 }
 
 TEST_CASE("a wrong type is blamed on who wrote it", "[compose]")

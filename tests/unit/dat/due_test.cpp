@@ -8,19 +8,20 @@ using namespace fluxdat::dat;
 TEST_CASE("A window is due from some time before its begin until its last minute")
 {
     constexpr double begin = 1e9, hour = 3600;
-    Window window{begin, 4 * hour, hour};
-    CHECK(due(window, begin - hour - 1) == Due::early);
-    CHECK(due(window, begin - hour) == Due::now);
-    CHECK(due(window, begin) == Due::now);
-    CHECK(due(window, begin + 4 * hour - window_left_min) == Due::now);
-    CHECK(due(window, begin + 4 * hour - window_left_min + 1) == Due::over);
-    CHECK(due(window, begin + 4 * hour) == Due::over);
-    CHECK(due(window, begin + 1000 * hour) == Due::over);
+    FixedWindow window{begin, 4 * hour, hour};
+    CHECK(timeliness(window, begin - hour - 1) == Timeliness::early);
+    CHECK(timeliness(window, begin - hour) == Timeliness::now);
+    CHECK(timeliness(window, begin) == Timeliness::now);
+    CHECK(timeliness(window, begin + 4 * hour - window_left_min) == Timeliness::now);
+    CHECK(timeliness(window, begin + 4 * hour - window_left_min + 1)
+          == Timeliness::over);
+    CHECK(timeliness(window, begin + 4 * hour) == Timeliness::over);
+    CHECK(timeliness(window, begin + 1000 * hour) == Timeliness::over);
 }
 
 TEST_CASE("What is submitted late ends when the window does")
 {
-    Window window{1000, 500, 100};
+    FixedWindow window{1000, 500, 100};
     CHECK(limit_from(window, 900) == 500);
     CHECK(limit_from(window, 1000) == 500);
     CHECK(limit_from(window, 1200) == 300);
@@ -28,16 +29,16 @@ TEST_CASE("What is submitted late ends when the window does")
 
 TEST_CASE("A window without a known end is never over")
 {
-    Window window{1000, 0, 100};
-    CHECK(due(window, 1e10) == Due::now);
+    FixedWindow window{1000, 0, 100};
+    CHECK(timeliness(window, 1e10) == Timeliness::now);
     CHECK(limit_from(window, 1e10) == 0);
-    CHECK(due(window, 899) == Due::early);
+    CHECK(timeliness(window, 899) == Timeliness::early);
 }
 
 TEST_CASE("A short window can be started before it begins, or on time")
 {
-    Window window{1000, window_left_min / 2, 10};
-    CHECK(due(window, 995) == Due::now);
-    CHECK(due(window, 1000) == Due::now);
-    CHECK(due(window, 1001) == Due::over);
+    FixedWindow window{1000, window_left_min / 2, 10};
+    CHECK(timeliness(window, 995) == Timeliness::now);
+    CHECK(timeliness(window, 1000) == Timeliness::now);
+    CHECK(timeliness(window, 1001) == Timeliness::over);
 }

@@ -19,6 +19,7 @@ TEST_CASE("A record reads back as it was written")
     record.service_name = "999-dat-f1";
     record.service_rank = 7;
     record.ranks_up = 2;
+    record.window.options.warn = {60};
     auto read = record_from_json(to_json(record));
     REQUIRE(read);
     CHECK(read->name == "demo");
@@ -29,6 +30,7 @@ TEST_CASE("A record reads back as it was written")
     CHECK(read->service_name == "999-dat-f1");
     CHECK(read->service_rank == 7);
     CHECK(read->ranks_up == 2);
+    CHECK(read->window.options == record.window.options);
 }
 
 TEST_CASE("What is no record is refused, with the key")
@@ -38,7 +40,8 @@ TEST_CASE("What is no record is refused, with the key")
                                .managers = {},
                                .service_name = "",
                                .adoption = "",
-                               .stop_reason = ""});
+                               .stop_reason = "",
+                               .window = {}});
     REQUIRE(record_from_json(good));
     auto error_with = [&](const char* key, Json value) {
         auto bad = good;

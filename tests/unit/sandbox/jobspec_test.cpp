@@ -252,8 +252,8 @@ TEST_CASE("limits are checked, defaults are filled in")
     auto spec = spec_of(nullptr, 0);
     REQUIRE(queues.admit(spec));
     CHECK(spec.duration == 600);
-    CHECK(admission(queues, spec_of(nullptr, 3601))
-          == "requested duration exceeds policy limit of 1h");
+    CHECK(admission(queues, spec_of(nullptr, 7200))
+          == "requested duration (2h) exceeds policy limit of 1h");
     auto wide = spec_of();
     wide.request.nodes = 3;
     CHECK(admission(queues, wide) == "requested nnodes exceeds policy limit of 2");

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+//
+// The options that say how a DAT's window ends: --warn, --close, --grace, of `start`
+// and of `adopt`.
+#pragma once
+
+#include "lib/dat/window.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fluxdat::cli {
+
+struct WindowArguments {
+    std::optional<std::string> warn, close, grace;
+
+    // The options, as they were added.
+    std::vector<CLI::Option*> add_to(CLI::App& command);
+    Result<dat::WindowWish> wish() const;
+};
+
+} // namespace fluxdat::cli
