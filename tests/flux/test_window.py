@@ -90,9 +90,9 @@ class Window(WindowTest):
         refused = self.inside(jobid, "submit", "true")
         self.assertNotEqual(refused.status, 0)
         self.assertIn("this DAT is closed", refused.err)
-        states = self.inside(jobid, "jobs", "-no", "{id} {state}").succeeded().out
-        self.assertIn(f"{job} RUN", states)
-        self.assertIn(f"{blocked} SCHED", states)
+        states = self.inside(jobid, "jobs", "-no", "{id}:{state}").succeeded().out
+        self.assertIn(f"{job}:RUN", states)
+        self.assertIn(f"{blocked}:SCHED", states)
         self.assertEqual([kind for kind, _, _ in self.exceptions(jobid, blocked)], ["dat-close"])
 
         # Extended: open again
