@@ -17,7 +17,7 @@ constexpr double adoption_time_max = 60;
 
 struct Adopt {
     Common common;
-    std::string job;
+    std::string job; // with --undo also a name
     std::optional<std::string> name;
     std::vector<std::string> users, groups, managers;
     WindowArguments window;
@@ -45,36 +45,36 @@ struct Adopt {
         return options;
     }
 
-    flux::Task<Result<Json>> adopt(flux::Loop& loop, flux::JobId id,
-                                   dat::AdoptOptions options,
+    flux::Task<Result<Json>> adopt(flux::Loop& loop, dat::AdoptOptions options,
                                    flux::Interrupt& interrupt)
     {
         auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
         if (undo)
-            co_return co_await undo_adoption(loop, **parent, id);
+            co_return co_await undo_adoption(loop, **parent);
+        auto id = flux::parse_jobid(job);
+        if (!id)
+            co_return fail(Exit::usage, "{}", id.error().message);
         auto adopted =
-            co_await dat::adopt(loop, **parent, id, std::move(options), interrupt);
+            co_await dat::adopt(loop, **parent, *id, std::move(options), interrupt);
         if (!adopted)
             co_return std::unexpected(adopted.error());
         if (common.shows_progress())
             common.note(fmt::format("adopted: the DAT \"{}\" ({})",
-                                    adopted->record.name, flux::format_jobid(id)));
-        co_return json_of(id, adopted->record.name, true);
+                                    adopted->record.name, flux::format_jobid(*id)));
+        co_return json_of(*id, adopted->record.name, true);
     }
 
-    flux::Task<Result<Json>> undo_adoption(flux::Loop& loop, flux::Connection& parent,
-                                           flux::JobId id)
+    flux::Task<Result<Json>> undo_adoption(flux::Loop& loop, flux::Connection& parent)
     {
-        std::string selector = flux::format_jobid(id);
-        auto dat = co_await dat::find_dat(parent, std::move(selector));
+        auto dat = co_await dat::find_dat(parent, job);
         if (!dat)
             co_return std::unexpected(dat.error());
         auto undone = co_await dat::undo_adoption(loop, parent, *dat);
         if (!undone)
             co_return std::unexpected(undone.error());
-        co_return json_of(id, dat->record.name, false);
+        co_return json_of(dat->job.id, dat->record.name, false);
     }
 
     static Json json_of(flux::JobId id, const std::string& name, bool adopted)
@@ -88,8 +88,7 @@ struct Adopt {
 
     int run()
     {
-        auto id = flux::parse_jobid(job);
-        if (!id)
+        if (auto id = flux::parse_jobid(job); !id && !undo)
             return common.report({id.error().message, 0, Exit::usage});
         auto parsed = options();
         if (!parsed)
@@ -102,7 +101,7 @@ struct Adopt {
                               "system's log)",
                               adoption_time_max),
                   ETIMEDOUT});
-        auto done = loop.run(adopt(loop, *id, std::move(*parsed), interrupt));
+        auto done = loop.run(adopt(loop, std::move(*parsed), interrupt));
         if (!done)
             return common.report(done.error());
         if (common.json)
@@ -119,7 +118,9 @@ void add_adopt(CLI::App& app, Chosen& chosen)
     auto* command =
         add_command(app, adopt->common, "adopt",
                     "Make a DAT of a Flux instance that was started by hand");
-    command->add_option("JOBID", adopt->job, "Its job")->type_name("")->required();
+    command->add_option("JOBID", adopt->job, "Its job; with --undo its name will do")
+        ->type_name("")
+        ->required();
     auto* name = command
                      ->add_option("--name", adopt->name,
                                   "What to call the DAT (default \"dat\")")

@@ -7,6 +7,7 @@
 #include "cli/request.h"
 #include "lib/dat/preflight.h"
 #include "lib/flux/fsd.h"
+#include "lib/harmless.h"
 #include "lib/program.h"
 #include "lib/say.h"
 

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "lib/accounts.h"
 #include "lib/flux/text.h"
+#include "lib/harmless.h"
 #include "lib/say.h"
 
 #include <charconv>
@@ -40,20 +41,6 @@ std::unexpected<Error> not_found(const char* kind, const std::string& name,
 }
 
 } // namespace
-
-std::string harmless(std::string text)
-{
-    for (std::size_t i = 0; i < text.size(); i++) {
-        auto c = static_cast<unsigned char>(text[i]);
-        bool c1 = c == 0xc2 && i + 1 < text.size()
-                  && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-        if (c1)
-            text.erase(i, 1);
-        if (c < 0x20 || c == 0x7f || c1)
-            text[i] = '?';
-    }
-    return text;
-}
 
 int Common::report(const Error& error) const
 {
@@ -138,7 +125,14 @@ Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lis
 
 void add_dat_option(CLI::App& command, std::optional<std::string>& selector)
 {
-    command.add_option("--dat", selector, "The DAT, by name or job id (or FLUX_DAT)")
+    auto take = [&selector](const std::string& text) {
+        if (text.empty())
+            throw CLI::ValidationError("--dat", "needs a name or a job id");
+        selector = text;
+    };
+    command
+        .add_option_function<std::string>("--dat", take,
+                                          "The DAT, by name or job id (or FLUX_DAT)")
         ->type_name("NAME|JOBID")
         ->envname("FLUX_DAT");
 }
@@ -257,20 +251,6 @@ Result<perms::GuestList> first_guest_list(const std::vector<std::string>& users,
     if (!list)
         return fail(Exit::usage, "{}", list.error().message);
     return list;
-}
-
-std::string user_name(uid_t uid)
-{
-    auto name = std::to_string(uid);
-    look_up(getpwuid_r, uid, [&](const passwd& entry) { name = entry.pw_name; });
-    return name;
-}
-
-std::string group_name(gid_t gid)
-{
-    auto name = std::to_string(gid);
-    look_up(getgrgid_r, gid, [&](const group& entry) { name = entry.gr_name; });
-    return name;
 }
 
 } // namespace fluxdat::cli

@@ -5,6 +5,7 @@
 // else to stderr.
 #pragma once
 
+#include "lib/accounts.h"
 #include "lib/dat/find.h"
 #include "lib/flux/services.h"
 #include "lib/result.h"
@@ -66,10 +67,6 @@ void add_dat_option(CLI::App& command, std::optional<std::string>& selector);
 flux::Task<Result<std::unique_ptr<flux::Connection>>>
 connect_parent(flux::Loop& loop, flux::Interrupt* interrupt = nullptr);
 
-// Text in which nothing drives a terminal: control characters, C0 and C1, become "?".
-// Names, notes and node lists come from other people's jobs.
-std::string harmless(std::string text);
-
 // One line of JSON on stdout.
 void print_json(const Json& json);
 // What was printed has reached stdout: exit status `status`, or 1 with an error.
@@ -108,8 +105,6 @@ Result<std::vector<gid_t>> find_groups(const std::vector<std::string>& lists,
 Result<perms::GuestList> first_guest_list(const std::vector<std::string>& users,
                                           const std::vector<std::string>& groups,
                                           bool open);
-std::string user_name(uid_t uid);  // the number where there is no name
-std::string group_name(gid_t gid); // likewise
 
 // The commands, one file each.
 void add_start(CLI::App& app, Chosen& chosen);

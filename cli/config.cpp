@@ -67,16 +67,16 @@ struct Config {
             common.note("note: " + notice);
         for (auto& warning : composed->warnings)
             common.warn(warning);
+        // Not a half result: what stands on stdout may go into a file, or to a program.
+        if (auto sound = conf::lint(*composed); !sound)
+            return common.report(sound.error());
         if (common.json)
             print_json({{"version", 1},
                         {"config", composed->json()},
                         {"explained", composed->explained()}});
         else
             say(stdout, "{}", composed->toml());
-        // Printed first: whoever is told what is wrong wants to see it.
-        auto sound = conf::lint(*composed);
-        int status = sound ? 0 : common.report(sound.error());
-        return finish(common, status);
+        return finish(common, 0);
     }
 };
 

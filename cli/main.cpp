@@ -11,6 +11,7 @@
 #include "lib/dat/ranks.h"
 #include "lib/dat/supervisor.h"
 #include "lib/dat/terminals.h"
+#include "lib/harmless.h"
 #include "lib/program.h"
 #include "lib/sandbox/broker.h"
 #include "lib/say.h"
@@ -111,6 +112,30 @@ std::string what_is_wrong(const CLI::ParseError& error)
     return text;
 }
 
+// What was meant by a word that the command does not take, as far as it can be told.
+std::string hint_at(const CLI::App& command, const std::string& what, const char* first)
+{
+    constexpr std::string_view unexpected = " not expected: ";
+    auto at = what.find(unexpected);
+    if (at == std::string::npos)
+        return {};
+    auto word = what.substr(at + unexpected.size());
+    word = harmless(word.substr(0, word.find(' ')));
+    auto name = command.get_name();
+    if (word.starts_with('-')) {
+        if ((name == "grant" || name == "revoke") && word.starts_with("--user"))
+            return fmt::format("; users are its arguments: flux-dat {} USER", name);
+        if (word == first && command.get_option_no_throw(word))
+            return fmt::format("; options come behind the command: flux-dat {} {}",
+                               name, word);
+        return {};
+    }
+    for (auto option : {"--dat", "--name"})
+        if (command.get_option_no_throw(option))
+            return fmt::format("; if that is a DAT's name: {} {}", option, word);
+    return {};
+}
+
 int run_command(int argc, char** argv)
 {
     flux::show_jobids_in_ascii(flux::jobids_need_ascii());
@@ -143,7 +168,7 @@ int run_command(int argc, char** argv)
     auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
         say(stderr, "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
-            cli::harmless(argv[1]));
+            harmless(argv[1]));
         return exit_usage;
     }
     try {
@@ -154,11 +179,14 @@ int run_command(int argc, char** argv)
         return written && !std::ferror(stdout) ? 0 : 1;
     } catch (const CLI::ParseError& wrong) {
         std::string command = "flux-dat";
-        for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+        const CLI::App* at = &app;
+        while (!at->get_subcommands().empty()) {
             at = at->get_subcommands().front();
             command += " " + at->get_name();
         }
-        say(stderr, "{}: {} (see {} --help)\n", command, what_is_wrong(wrong), command);
+        auto what = what_is_wrong(wrong);
+        say(stderr, "{}: {}{} (see {} --help)\n", command, harmless(what),
+            hint_at(*at, what, argv[1]), command);
         return exit_usage;
     }
     return chosen();

@@ -7,6 +7,7 @@
 #include "lib/dat/review.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
+#include "lib/harmless.h"
 #include "lib/say.h"
 
 #include <algorithm>

@@ -8,7 +8,9 @@
 #include "lib/dat/doors.h"
 #include "lib/dat/evict.h"
 #include "lib/dat/ranks.h"
+#include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
+#include "lib/harmless.h"
 #include "lib/say.h"
 
 #include <algorithm>
@@ -92,17 +94,6 @@ std::vector<std::string> names_of(const std::vector<Id>& ids,
 std::string or_dash(std::string text)
 {
     return text.empty() ? "-" : std::move(text);
-}
-
-std::string local_time(double when)
-{
-    constexpr double year_9999 = 253402300799; // others' numbers may be any
-    auto seconds = static_cast<std::time_t>(std::clamp(when, 0.0, year_9999));
-    std::tm parts{};
-    localtime_r(&seconds, &parts);
-    std::array<char, 64> text{};
-    std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
-    return text.data();
 }
 
 std::string time_left(const flux::JobInfo& job, double now)
@@ -194,7 +185,7 @@ void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
         rows.push_back(
             {kind, fmt::format("{}, since {}, by {}",
                                name_of(flux::integer_at<Id>(list[i], "id")),
-                               local_time(since),
+                               flux::format_local_time(since),
                                user_name(flux::integer_at<uid_t>(list[i], "by")))});
     }
 }
@@ -292,10 +283,11 @@ struct Status {
             return fmt::format("not begun; {}", job.duration > 0
                                                     ? flux::format_fsd(job.duration)
                                                     : "no time limit");
-        auto begin = local_time(job.t_run);
+        auto begin = flux::format_local_time(job.t_run);
         if (job.expiration <= 0)
             return fmt::format("{}, no end", begin);
-        return fmt::format("{} to {} ({} left)", begin, local_time(job.expiration),
+        return fmt::format("{} to {} ({} left)", begin,
+                           flux::format_local_time(job.expiration),
                            time_left(job, now));
     }
 
@@ -369,7 +361,7 @@ struct Status {
         }
         std::vector<Row> rows{{"TIME", "BY", "CHANGE"}};
         for (auto& change : changes)
-            rows.push_back({local_time(flux::number_at(change, "when")),
+            rows.push_back({flux::format_local_time(flux::number_at(change, "when")),
                             user_name(flux::integer_at<uid_t>(change, "by")),
                             in_words(change)});
         print_table(rows);
@@ -439,7 +431,7 @@ struct Status {
             co_return 0;
         }
         dat.job.expiration = flux::number_at(*answer, "expiration");
-        auto end = dat.job.expiration > 0 ? local_time(dat.job.expiration)
+        auto end = dat.job.expiration > 0 ? flux::format_local_time(dat.job.expiration)
                                           : std::string("no end");
         print_table({{"name", flux::text_at(*answer, "name")},
                      {"id", flux::format_jobid(*id)},

@@ -6,7 +6,10 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <grp.h>
 #include <memory>
+#include <pwd.h>
+#include <string>
 
 namespace fluxdat {
 
@@ -31,6 +34,21 @@ int look_up(int (*function)(Key, Entry*, char*, std::size_t, Entry**), Key key,
             take(*found);
     }
     return errnum;
+}
+
+// The name; the number where there is no name.
+inline std::string user_name(uid_t uid)
+{
+    auto name = std::to_string(uid);
+    look_up(getpwuid_r, uid, [&](const passwd& entry) { name = entry.pw_name; });
+    return name;
+}
+
+inline std::string group_name(gid_t gid)
+{
+    auto name = std::to_string(gid);
+    look_up(getgrgid_r, gid, [&](const group& entry) { name = entry.gr_name; });
+    return name;
 }
 
 } // namespace fluxdat

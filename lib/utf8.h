@@ -29,4 +29,17 @@ inline std::size_t utf8_length(std::string_view text)
     return length;
 }
 
+// The character that the text begins with, given its utf8_length(), 1 to 4.
+inline char32_t utf8_character(std::string_view text, std::size_t length)
+{
+    auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    char32_t character = length == 1   ? byte(0)
+                         : length == 2 ? byte(0) & 0x1f
+                         : length == 3 ? byte(0) & 0x0f
+                                       : byte(0) & 0x07;
+    for (std::size_t i = 1; i < length; i++)
+        character = character << 6 | (byte(i) & 0x3f);
+    return character;
+}
+
 } // namespace fluxdat

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/conf/value.h"
 
-#include "lib/utf8.h"
+#include "lib/harmless.h"
 
 #include <limits>
 
@@ -235,22 +235,7 @@ Result<Value> from_json(const Json& json, const Origin& origin)
 
 std::string printable(std::string_view text)
 {
-    std::string out;
-    std::size_t at = 0;
-    while (at < text.size()) {
-        if (out.size() >= printable_max)
-            return out + "...";
-        const std::size_t length = utf8_length(text.substr(at));
-        const auto byte = static_cast<unsigned char>(text[at]);
-        if (length == 0 || byte < 0x20 || byte == 0x7f) {
-            out += byte == '\n' || byte == '\t' ? ' ' : '?';
-            ++at;
-        } else {
-            out += text.substr(at, length);
-            at += length;
-        }
-    }
-    return out;
+    return harmless(text, printable_max);
 }
 
 } // namespace fluxdat::conf

@@ -2,6 +2,7 @@
 #include "lib/dat/find.h"
 
 #include "lib/dat/jobspec.h"
+#include "lib/flux/datetime.h"
 #include "lib/flux/text.h"
 
 #include <algorithm>
@@ -134,7 +135,14 @@ flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
     auto dats = co_await list_dats(parent);
     if (!dats)
         co_return std::unexpected(std::move(dats.error()));
-    co_return select_dat(std::move(*dats), selector, geteuid());
+    auto dat = select_dat(std::move(*dats), selector, geteuid());
+    if (dat || dat.error().exit != Exit::no_such_dat)
+        co_return dat;
+    if (auto ended = co_await find_ended(parent, selector))
+        co_return fail(Exit::no_such_dat, "the DAT \"{}\" ({}) has ended, at {}",
+                       ended->record.name, flux::format_jobid(ended->job.id),
+                       flux::format_local_time(ended->job.t_inactive));
+    co_return dat;
 }
 
 flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,

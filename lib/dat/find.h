@@ -45,7 +45,8 @@ flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent);
 Result<Dat> select_dat(std::vector<Dat> dats,
                        const std::optional<std::string>& selector, uid_t caller);
 
-// list_dats() and select_dat().
+// list_dats() and select_dat(); of one that has ended, named by its job id, the error
+// (exit 3) says so.
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
                                  std::optional<std::string> selector);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/grant.h"
 
+#include "lib/accounts.h"
 #include "lib/dat/ask.h"
 
 #include <unistd.h>
@@ -79,8 +80,8 @@ flux::Task<Result<ListChanged>> record(flux::Connection& parent, const Dat& dat,
     if (!posted && posted.error().errnum == EPERM)
         co_return fail(Exit::not_permitted,
                        "the DAT \"{}\" does not run yet: until it does, only its owner "
-                       "(uid {}) can change its guest list",
-                       dat.record.name, dat.job.userid);
+                       "({}) can change its guest list",
+                       dat.record.name, user_name(dat.job.userid));
     if (!posted)
         co_return std::unexpected(posted.error());
     ListChanged changed;

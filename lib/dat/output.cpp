@@ -3,8 +3,7 @@
 
 #include "lib/dat/changes.h"
 #include "lib/flux/text.h"
-
-#include <algorithm>
+#include "lib/harmless.h"
 
 namespace fluxdat::dat {
 
@@ -12,13 +11,9 @@ namespace {
 
 constexpr std::size_t line_length_max = 500; // bytes; the rest of a line is dropped
 
-std::string printable(std::string line)
+std::string printable(std::string_view line)
 {
-    line.resize(std::min(line.size(), line_length_max));
-    for (auto& c : line)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-            c = ' ';
-    return line;
+    return harmless(line, line_length_max);
 }
 
 } // namespace
@@ -39,8 +34,7 @@ flux::Task<std::vector<std::string>> output_tail(flux::Connection& parent,
             continue;
         auto rank = flux::text_at((*event)->context, "rank");
         for (auto line : flux::lines_of(*data)) {
-            lines.push_back(
-                fmt::format("rank {}: {}", rank, printable(std::string(line))));
+            lines.push_back(fmt::format("rank {}: {}", rank, printable(line)));
             if (lines.size() > count)
                 lines.erase(lines.begin());
         }
@@ -60,7 +54,7 @@ flux::Task<std::string> imp_last_line(flux::Connection& parent, flux::JobId id)
         for (auto line : flux::lines_of(*data))
             last = fmt::format("rank {}: {}",
                                printable(flux::text_at(event.context, "rank")),
-                               printable(std::string(line)));
+                               printable(line));
     }
     co_return last;
 }

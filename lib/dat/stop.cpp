@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/stop.h"
 
+#include "lib/accounts.h"
 #include "lib/dat/ask.h"
 #include "lib/flux/fsd.h"
 
@@ -36,9 +37,9 @@ flux::Task<Result<bool>> close_by_supervisor(flux::Loop& loop, flux::Connection&
 
 std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id)
 {
-    return fmt::format("only its owner (uid {}) or the instance's may stop the DAT "
+    return fmt::format("only its owner ({}) or the instance's may stop the DAT "
                        "\"{}\" ({})",
-                       owner, name, flux::format_jobid(id));
+                       user_name(owner), name, flux::format_jobid(id));
 }
 
 flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,

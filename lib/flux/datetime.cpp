@@ -254,14 +254,14 @@ Result<double> parse_begin_time(std::string_view given, double now)
     return static_cast<double>(timegm(&day) - *zone);
 }
 
-std::string format_local_time(double when)
+std::string format_local_time(double when, const char* format)
 {
     constexpr double year_9999 = epoch_seconds_max; // others' numbers may be any
     auto seconds = static_cast<std::time_t>(std::clamp(when, 0.0, year_9999));
     std::tm parts{};
     localtime_r(&seconds, &parts);
     std::array<char, 64> text{};
-    std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &parts);
+    std::strftime(text.data(), text.size(), format, &parts);
     return text.data();
 }
 

@@ -26,8 +26,9 @@ namespace fluxdat::flux {
 // A usage error for everything else.
 Result<double> parse_begin_time(std::string_view text, double now);
 
-// "YYYY-MM-DD HH:MM:SS" in the local time zone, for people.
-std::string format_local_time(double when);
+// In the local zone, for people: "2026-11-30 18:00:00", or as strftime(3) makes it of
+// `format`, in at most 63 bytes. Any number will do.
+std::string format_local_time(double when, const char* format = "%Y-%m-%d %H:%M:%S");
 
 // "YYYY-MM-DD HH:MM:SS ZONE" in the local time of that moment, with the zone's
 // abbreviation, so that of two moments that clocks show alike each can be told.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/flux/text.h"
 
-#include "lib/utf8.h"
+#include "lib/harmless.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -13,10 +13,10 @@ std::string in_quotes(std::string_view text)
     std::string out = "\"";
     while (!text.empty()) {
         auto length = utf8_length(text);
-        auto byte = static_cast<unsigned char>(text[0]);
-        if (length == 0 || byte < 0x20 || byte == 0x7f) {
-            out += fmt::format("\\x{:02x}", byte);
-            length = 1;
+        if (length == 0 || is_harmful(utf8_character(text, length))) {
+            length = std::max<std::size_t>(length, 1);
+            for (char c : text.substr(0, length))
+                out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
         } else {
             out += text.substr(0, length);
         }

@@ -85,7 +85,7 @@ class Adopt(AdoptTest):
         self.dat("revoke", GUEST).succeeded()
         self.assertFalse(self.enters(GUEST))
         # Undone, all is as it was, and the instance goes on.
-        self.dat("adopt", "--undo", job).succeeded()
+        self.dat("adopt", "--undo", "hand").succeeded()
         self.assertEqual(self.modes(), before)
         self.assertFalse(self.enters(STRANGER))
         self.assertEqual(sorted(p.name for p in self.socket.parent.glob("flux-dat*")), [])

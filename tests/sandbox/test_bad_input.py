@@ -147,6 +147,18 @@ class Options(SandboxTest):
         self.start_fails("--nosuch", status=2, says=["--nosuch", "--help"])
         self.start_fails("leftover", status=2, says="leftover")
 
+    def test_what_was_probably_meant(self):
+        for words, says in (
+            (("stop", "demo"), "if that is a DAT's name: --dat demo"),
+            (("status", "demo"), "--dat demo"),
+            (("start", "demo"), "--name demo"),
+            (("grant", "--user", "alice"), "users are its arguments: flux-dat grant USER"),
+            (("--json", "status"), "options come behind the command: flux-dat status --json"),
+            (("status", "--dat", ""), "--dat: needs a name or a job id"),
+        ):
+            with self.subTest(words=words):
+                self.assert_says(self.dat(*words).ended(2), [says, "--help"])
+
     def test_names(self):
         for name in ("", "x" * 65, "a/b", "a\nb", "a\tb", "-a", ".a", "a b", "ä", "123", "ƒabc"):
             with self.subTest(name=name):

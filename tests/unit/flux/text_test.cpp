@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 // lib/flux/text.h
 #include "lib/flux/text.h"
-#include "lib/utf8.h"
+#include "lib/harmless.h"
 
 #include <catch2/catch.hpp>
 
@@ -19,6 +19,25 @@ TEST_CASE("text: what is quoted is printable and valid UTF-8", "[text]")
     CHECK(in_quotes("\xf4\x90\x80\x80") == "\"\\xf4\\x90\\x80\\x80\"");
     CHECK(in_quotes("\xe2\x28\xa1") == "\"\\xe2(\\xa1\"");
     CHECK(in_quotes("\x80\xff") == "\"\\x80\\xff\"");
+}
+
+TEST_CASE("text: nothing of a stranger's text drives a terminal", "[text]")
+{
+    using fluxdat::harmless;
+    CHECK(harmless("demo ƒ日😃é") == "demo ƒ日😃é");
+    CHECK(harmless("a\nb\tc") == "a b c");
+    CHECK(harmless("\x1b[2J\r\x7f\b") == "?[2J???");
+    CHECK(harmless("\xc2\x9b"
+                   "31m")
+          == "?31m"); // CSI of C1
+    CHECK(harmless("\xff\xc6") == "??");
+    // Unicode's controls of direction: U+202A to U+202E, U+2066 to U+2069, U+200E,
+    // U+200F
+    CHECK(harmless("a\u202eb\u202ac\u2066d\u2069e\u200ef\u200f") == "a?b?c?d?e?f?");
+    CHECK(harmless("\u2028\u2029\ufeff\u061c") == "????");
+    CHECK(in_quotes("a\u202e") == "\"a\\xe2\\x80\\xae\"");
+    CHECK(harmless("aaaa", 3) == "aaa...");
+    CHECK(harmless("aaa", 3) == "aaa");
 }
 
 TEST_CASE("text: what is quoted is short", "[text]")
