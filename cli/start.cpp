@@ -4,6 +4,7 @@
 #include "lib/dat/start.h"
 #include "cli/command.h"
 #include "cli/configuration.h"
+#include "cli/progress.h"
 #include "cli/request.h"
 #include "cli/window_options.h"
 #include "lib/clock.h"
@@ -223,17 +224,49 @@ struct Start {
         auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
-        auto tell = [this](const dat::Progress& progress) {
+        std::optional<ProgressLine> line;
+        if (common.shows_progress() && !common.verbose && ProgressLine::possible())
+            line.emplace(loop);
+        auto tell = [this, &line](const dat::Progress& progress) {
             using Step = dat::Progress::Step;
+            if (line)
+                line->clear();
             if (progress.step == Step::warning)
                 common.warn(progress.text);
             else if (progress.step == Step::notice)
                 common.note("note: " + progress.text);
+            else if (line)
+                show(*line, progress);
+            else if (progress.text.empty())
+                return;
             else if (common.shows_progress() != (progress.step == Step::waiting))
                 common.note(progress.text); // in cron's mail, too, that it waits
         };
         co_return co_await dat::start(loop, **parent, std::move(options), interrupt,
                                       tell);
+    }
+
+    static void show(ProgressLine& line, const dat::Progress& progress)
+    {
+        using Phase = dat::Progress::Phase;
+        constexpr std::string_view waiting = "waiting for ";
+        line.set_what(flux::format_jobid(progress.id));
+        switch (progress.phase) {
+        case Phase::pending:
+            return line.begin("pending");
+        case Phase::allocated:
+            return line.begin("alloc");
+        case Phase::prolog:
+            return line.begin("prolog");
+        case Phase::booting:
+            return line.begin("booting");
+        case Phase::ready:
+            return line.begin("ready");
+        case Phase::same:
+            break;
+        }
+        if (progress.text.starts_with(waiting))
+            line.set_why(progress.text.substr(waiting.size()));
     }
 
     int run()

@@ -3,6 +3,7 @@
 
 #include "lib/dat/find.h"
 #include "lib/dat/output.h"
+#include "lib/flux/datetime.h"
 #include "lib/imp/sign.h"
 #include "lib/imp/sign_site.h"
 #include "lib/imp/user.h"
@@ -32,6 +33,11 @@ constexpr int claims_max = 10;
 std::string describe(const flux::Event& event)
 {
     auto what = flux::text_at(event.context, "description");
+    constexpr std::string_view begin_time = "begin-time=";
+    if (what.starts_with(begin_time)) // a number that nobody reads
+        what = fmt::format("its begin time, {}",
+                           flux::format_local_time(
+                               std::strtod(what.c_str() + begin_time.size(), nullptr)));
     if (event.name == "dependency-add")
         return "waiting for " + what;
     if (event.name == "priority")
@@ -43,6 +49,15 @@ std::string describe(const flux::Event& event)
     if (event.name == "start")
         return "the ranks are starting";
     return {};
+}
+
+Progress::Phase phase_after(const flux::Event& event)
+{
+    using Phase = Progress::Phase;
+    return event.name == "alloc"          ? Phase::allocated
+           : event.name == "prolog-start" ? Phase::prolog
+           : event.name == "start"        ? Phase::booting
+                                          : Phase::same;
 }
 
 bool is_fatal(const flux::Event& event)
@@ -185,9 +200,10 @@ public:
 
 private:
     const std::string& name() const { return options_.submission.name; }
-    void tell(Progress::Step step, std::string text)
+    void tell(Progress::Step step, std::string text,
+              Progress::Phase phase = Progress::Phase::same)
     {
-        progress_(Progress{step, std::move(text)});
+        progress_(Progress{step, std::move(text), phase, id_});
     }
 
     Result<Started> taken_by(flux::JobInfo job)
@@ -292,7 +308,8 @@ private:
                       id.error().errnum, Exit::failed});
         id_ = *id;
         tell(Progress::Step::submitted,
-             fmt::format("job {} submitted", flux::format_jobid(id_)));
+             fmt::format("job {} submitted", flux::format_jobid(id_)),
+             Progress::Phase::pending);
         co_return Result<>{};
     }
 
@@ -425,8 +442,9 @@ private:
             if (text.starts_with("waiting for "))
                 waiting_for_ = text;
             if (!text.empty())
-                tell(Progress::Step::event, std::move(text));
+                tell(Progress::Step::event, std::move(text), phase_after(**event));
         }
+        tell(Progress::Step::event, {}, Progress::Phase::ready);
         auto job = co_await flux::list_job(parent_, id_);
         if (job)
             started.nodelist = job->nodelist;

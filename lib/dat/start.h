@@ -58,8 +58,12 @@ struct Started {
 struct Progress {
     // `waiting`: for longer than a moment; what it waits for was an event before.
     enum class Step { notice, warning, submitted, event, waiting };
+    // What it is doing now, where that has changed.
+    enum class Phase { same, pending, allocated, prolog, booting, ready };
     Step step;
-    std::string text; // a line for people
+    std::string text; // a line for people; of `ready` there is none
+    Phase phase = Phase::same;
+    flux::JobId id = 0; // once there is one
 };
 using OnProgress = std::function<void(const Progress&)>;
 
