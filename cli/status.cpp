@@ -1,447 +1,122 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// flux-dat status: all DATs, a line each; or one in detail.
+// flux-dat status: all DATs, a line each; or one in detail; once, or as it changes.
 #include "cli/command.h"
+#include "cli/dat_fields.h"
+#include "cli/dat_page.h"
+#include "cli/history.h"
+#include "cli/terminal.h"
+#include "cli/view.h"
 #include "lib/clock.h"
 #include "lib/dat/ask.h"
-#include "lib/dat/changes.h"
-#include "lib/dat/doors.h"
-#include "lib/dat/evict.h"
-#include "lib/dat/ranks.h"
 #include "lib/flux/datetime.h"
-#include "lib/flux/fsd.h"
 #include "lib/harmless.h"
 #include "lib/say.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
+#include <poll.h>
 #include <unistd.h>
 
 namespace fluxdat::cli {
 
 namespace {
 
-using Row = std::vector<std::string>;
+// Seconds between two questions of --watch, and between two frames, in which the time
+// that is left counts down.
+constexpr double question_interval = 2, frame_interval = 1;
 
-// Columns as wide as their widest cell, two spaces apart, the last one not padded.
-void print_table(const std::vector<Row>& rows)
+void print(const std::vector<std::string>& lines)
 {
-    std::vector<std::size_t> widths;
-    auto width = [](const std::string& cell) { // in characters: an ƒ is one of them
-        return static_cast<std::size_t>(std::count_if(
-            cell.begin(), cell.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-    };
-    for (auto& row : rows) {
-        widths.resize(std::max(widths.size(), row.size()));
-        for (std::size_t i = 0; i < row.size(); i++)
-            widths[i] = std::max(widths[i], width(row[i]));
+    for (auto& line : lines)
+        say(stdout, "{}\n", line);
+}
+
+// What a guest of a parent in private mode, who does not see the DAT's job, is told
+// by the DAT's supervisor. Only a DAT of the parent's owner can be asked: the name
+// of another's service has a uid in it that is not known here.
+flux::Task<Result<int>> show_unseen(const Common& common, flux::Loop& loop,
+                                    flux::Connection& parent, std::string selector,
+                                    Error not_found)
+{
+    auto conf = co_await flux::configuration(parent);
+    auto id = flux::parse_jobid(selector);
+    static const Json::json_pointer private_mode("/access/private-mode");
+    if (!conf || !conf->contains(private_mode) || (*conf)[private_mode] != true)
+        co_return std::unexpected(not_found);
+    not_found.message += "; this instance is in private mode, where you see your own "
+                         "jobs only: give the job id that you were told";
+    auto owner = co_await flux::attribute_number(parent, "security.owner");
+    if (!id || !owner)
+        co_return std::unexpected(not_found);
+    dat::Dat dat;
+    dat.job.id = *id;
+    dat.job.userid = *owner;
+    dat.record.service_name = dat::service_name(*owner, *id);
+    dat.record.service_rank = flux::nodeid_any;
+    Json nothing = Json::object();
+    auto answer = co_await dat::ask_supervisor(loop, parent, dat, "admission",
+                                               std::move(nothing));
+    if (!answer)
+        co_return std::unexpected(answer.error().errnum == EPERM ? answer.error()
+                                                                 : not_found);
+    if (common.json) {
+        (*answer)["version"] = 1;
+        (*answer)["id"] = flux::format_jobid(*id);
+        (*answer)["jobid"] = *id;
+        print_json(*answer);
+        co_return 0;
     }
-    for (auto& row : rows) {
-        std::string line;
-        for (std::size_t i = 0; i < row.size(); i++) {
-            line += row[i];
-            if (i + 1 < row.size())
-                line.append(widths[i] - width(row[i]) + 2, ' ');
-        }
-        say(stdout, "{}\n", harmless(std::move(line)));
-    }
+    dat.job.expiration = flux::number_at(*answer, "expiration");
+    auto end = dat.job.expiration > 0 ? flux::format_local_time(dat.job.expiration)
+                                      : std::string("no end");
+    std::vector<Row> rows{
+        {{"name"}, {flux::text_at(*answer, "name")}},
+        {{"id"}, {flux::format_jobid(*id)}},
+        {{"owner"}, {user_name(flux::integer_at<uid_t>(*answer, "owner"))}},
+        {{"state"}, {flux::text_at(*answer, "state")}},
+        {{"nodes"}, {or_dash(flux::text_at(*answer, "nodelist"))}},
+        {{"until"}, {end}},
+        {{"you"}, {"on the guest list: flux proxy " + flux::text_at(*answer, "uri")}}};
+    print(table_lines({{"", 0, 0}, {"", 0, 0}}, std::move(rows), false, Screen{}));
+    co_return 0;
 }
 
-std::string plural(std::size_t count, const char* thing)
+// Nobody reads what is written to stdout any more.
+bool reader_is_gone()
 {
-    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
-std::string guests_in_short(const perms::GuestList& guests)
-{
-    if (guests.open)
-        return "everybody";
-    std::string out;
-    if (!guests.users.empty())
-        out = plural(guests.users.size(), "user");
-    if (!guests.groups.empty())
-        out += (out.empty() ? "" : ", ") + plural(guests.groups.size(), "group");
-    return out.empty() ? "nobody" : out;
-}
-
-std::string join(const std::vector<std::string>& words)
-{
-    std::string out;
-    for (auto& word : words)
-        out += (out.empty() ? "" : ", ") + word;
-    return out;
-}
-
-// A directory server may take its time for each: names for the first ones only.
-constexpr std::size_t names_max = 100;
-
-template <class Id>
-std::vector<std::string> names_of(const std::vector<Id>& ids,
-                                  std::string (*name_of)(Id))
-{
-    std::vector<std::string> names;
-    for (auto id : ids) {
-        if (names.size() == names_max) {
-            names.push_back(fmt::format("and {} more", ids.size() - names_max));
-            break;
-        }
-        names.push_back(name_of(id));
-    }
-    return names;
-}
-
-std::string or_dash(std::string text)
-{
-    return text.empty() ? "-" : std::move(text);
-}
-
-std::string time_left(const flux::JobInfo& job, double now)
-{
-    if (job.expiration > 0)
-        return flux::format_fsd(std::max(0.0, std::ceil(job.expiration - now)));
-    if (job.duration > 0)
-        return flux::format_fsd(job.duration);
-    return "-";
-}
-
-Json to_json(const dat::Dat& dat)
-{
-    auto& job = dat.job;
-    auto& guests = dat.record.guests;
-    return {{"name", dat.record.name},
-            {"id", flux::format_jobid(job.id)},
-            {"jobid", job.id},
-            {"owner", user_name(job.userid)},
-            {"userid", job.userid},
-            {"state", dat.phase()},
-            {"degraded", dat.degraded()},
-            {"nnodes", job.nnodes},
-            {"ranks_up", dat.record.ranks_up},
-            {"nodelist", job.nodelist},
-            {"ranks", job.ranks},
-            {"t_submit", job.t_submit},
-            {"t_run", job.t_run},
-            {"duration", job.duration},
-            {"expiration", job.expiration},
-            {"uri", dat.uri()},
-            {"generation", guests.generation},
-            {"applied", dat.record.applied},
-            {"open", guests.open},
-            {"users", guests.users},
-            {"groups", guests.groups},
-            {"managers", dat.record.managers}};
-}
-
-// "ready", or "ready (1/2 ranks up)" where some were lost.
-std::string state_in_short(const dat::Dat& dat)
-{
-    std::string state(dat.phase());
-    if (dat.degraded())
-        state = "degraded";
-    bool running = dat.phase() == "ready" || dat.phase() == "stopping";
-    if (running && dat.record.ranks_up > 0 && dat.record.ranks_up < dat.job.nnodes)
-        state += fmt::format(" ({}/{} ranks up)", dat.record.ranks_up, dat.job.nnodes);
-    return state;
-}
-
-// A member of what another process says, which may be anything; null if it is not
-// there.
-const Json& member(const Json& json, const char* key)
-{
-    static const Json null;
-    if (!json.is_object())
-        return null;
-    auto found = json.find(key);
-    return found == json.end() ? null : *found;
-}
-
-// Ids of users, or of groups, which are of the same type.
-static_assert(std::is_same_v<uid_t, gid_t>);
-std::vector<uid_t> ids_in(const Json& list)
-{
-    std::vector<uid_t> ids;
-    if (list.is_array())
-        for (auto& id : list)
-            if (id.is_number_unsigned())
-                ids.push_back(id.get<uid_t>());
-    return ids;
-}
-
-// A line for each guest of a kind, of `list` as the supervisor tells it.
-template <class Id>
-void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
-                std::string (*name_of)(Id))
-{
-    if (!list.is_array())
-        return;
-    for (std::size_t i = 0; i < list.size(); i++) {
-        if (i == names_max) {
-            rows.push_back({kind, fmt::format("and {} more (--json names them)",
-                                              list.size() - names_max)});
-            return;
-        }
-        double since = flux::number_at(list[i], "since");
-        rows.push_back(
-            {kind, fmt::format("{}, since {}, by {}",
-                               name_of(flux::integer_at<Id>(list[i], "id")),
-                               flux::format_local_time(since),
-                               user_name(flux::integer_at<uid_t>(list[i], "by")))});
-    }
+    pollfd out{STDOUT_FILENO, 0, 0};
+    return poll(&out, 1, 0) > 0 && (out.revents & (POLLERR | POLLHUP));
 }
 
 struct Status {
     Common common;
-    std::optional<std::string> selector;
-    bool shows_history = false;
+    std::optional<std::string> selector, format_text;
+    bool shows_history = false, watches = false, no_header = false;
+    std::optional<Format> format;
 
-    // What only the supervisor knows; null where it does not answer, or not to us.
-    flux::Task<Json> details_of(flux::Loop& loop, flux::Connection& parent,
-                                const dat::Dat& dat)
+    std::vector<std::string> lines_of(const View& view, const Screen& screen) const
     {
-        if (dat.phase() != "ready" && dat.phase() != "stopping")
-            co_return Json(nullptr);
-        Json nothing = Json::object();
-        auto answer = co_await dat::ask_supervisor(loop, parent, dat, "status",
-                                                   std::move(nothing));
-        if (answer)
-            co_return std::move(*answer);
-        if (answer.error().errnum != EPERM)
-            common.warn("its supervisor does not answer: " + answer.error().message);
-        co_return Json(nullptr);
-    }
-
-    void print_list(const std::vector<dat::Dat>& dats) const
-    {
-        double now = wall_clock();
-        std::vector<Row> rows{
-            {"NAME", "ID", "OWNER", "STATE", "NODES", "NODELIST", "LEFT", "GUESTS"}};
-        for (auto& dat : dats)
-            rows.push_back({dat.record.name, flux::format_jobid(dat.job.id),
-                            user_name(dat.job.userid), state_in_short(dat),
-                            std::to_string(dat.job.nnodes), or_dash(dat.job.nodelist),
-                            time_left(dat.job, now),
-                            guests_in_short(dat.record.guests)});
-        print_table(rows);
-    }
-
-    void print_one(const dat::Dat& dat, const Json& supervisor) const
-    {
-        auto& job = dat.job;
-        std::vector<Row> rows{
-            {"name", dat.record.name},
-            {"id", flux::format_jobid(job.id)},
-            {"owner", fmt::format("{} ({})", user_name(job.userid), job.userid)},
-            {"state", state_in_short(dat)},
-            {"window", window(job)},
-            {"nodes", fmt::format("{}: {}", job.nnodes, or_dash(job.nodelist))},
-            {"uri", or_dash(dat.uri())},
-            {"open", dat.record.guests.open ? "to everybody" : "no"}};
-        if (supervisor.is_object() && supervisor.contains("guests")) {
-            auto& guests = supervisor["guests"];
-            add_guests(rows, "user", member(guests, "users"), user_name);
-            add_guests(rows, "group", member(guests, "groups"), group_name);
-            add_guests(rows, "manager", member(guests, "managers"), user_name);
-        } else {
-            auto& record = dat.record;
-            rows.insert(
-                rows.end(),
-                {{"users", or_dash(join(names_of(record.guests.users, user_name)))},
-                 {"groups", or_dash(join(names_of(record.guests.groups, group_name)))},
-                 {"managers", or_dash(join(names_of(record.managers, user_name)))}});
+        auto now = wall_clock();
+        if (format) {
+            std::vector<std::vector<Value>> rows;
+            for (auto& dat : view.dats()) {
+                auto& row = rows.emplace_back();
+                for (auto field : format->fields())
+                    row.push_back(dat_field(dat, field, now));
+            }
+            auto lines = format->lines(rows, !no_header);
+            if (screen.terminal)
+                for (auto& line : lines)
+                    line = screen.cut(line, screen.columns);
+            return lines;
         }
-        if (geteuid() != job.userid)
-            rows.push_back({"you", admission(dat)});
-        if (supervisor.is_object() && supervisor.contains("imp")
-            && supervisor["imp"].is_object())
-            rows.push_back(
-                {"imp",
-                 fmt::format("{}: {}", flux::text_at(supervisor["imp"], "path"),
-                             member(supervisor["imp"], "asks_guest_list") == true
-                                 ? "asks the guest list"
-                                 : "does not know of the guest list, which doors "
-                                   "and supervisor enforce")});
-        if (supervisor.is_object() && supervisor.contains("jobs"))
-            rows.push_back(
-                {"jobs",
-                 fmt::format(
-                     "{} running, {} pending",
-                     flux::integer_at<std::uint64_t>(supervisor["jobs"], "running"),
-                     flux::integer_at<std::uint64_t>(supervisor["jobs"], "pending"))});
-        if (supervisor.is_object() && supervisor.contains("ranks"))
-            for (auto& rank : supervisor["ranks"])
-                rows.push_back(describe(dat::rank_from_json(rank),
-                                        dat::door_rank_from_json(rank),
-                                        dat.record.guests.generation));
-        print_table(rows);
-    }
-
-    static std::string window(const flux::JobInfo& job)
-    {
-        double now = wall_clock();
-        if (job.t_run <= 0)
-            return fmt::format("not begun; {}", job.duration > 0
-                                                    ? flux::format_fsd(job.duration)
-                                                    : "no time limit");
-        auto begin = flux::format_local_time(job.t_run);
-        if (job.expiration <= 0)
-            return fmt::format("{}, no end", begin);
-        return fmt::format("{} to {} ({} left)", begin,
-                           flux::format_local_time(job.expiration),
-                           time_left(job, now));
-    }
-
-    static Row describe(const dat::Rank& rank, const dat::Doors::Rank& list,
-                        std::uint64_t generation)
-    {
-        auto verdict =
-            rank.wrong.empty() ? std::string("door right") : join(rank.wrong);
-        if (list.applied < generation)
-            verdict +=
-                fmt::format("; has guest list {} of {}{}", list.applied, generation,
-                            list.reason.empty() ? "" : ": " + list.reason);
-        if (!list.warnings.empty())
-            verdict += "; " + join(list.warnings);
-        return {fmt::format("rank {}", rank.rank),
-                fmt::format("{} {}: {}", or_dash(rank.host), rank.up ? "up" : "down",
-                            verdict)};
-    }
-
-    // Whether whoever asks may come in, and how.
-    static std::string admission(const dat::Dat& dat)
-    {
-        dat::Desired list(dat.record, dat.job.userid, 0);
-        if (!list.admits(geteuid(), dat::groups_of))
-            return list.is_manager(geteuid())
-                       ? "a manager, and not on the guest list"
-                       : "not on the guest list; ask the owner or a manager";
-        auto id = flux::format_jobid_ascii(dat.job.id);
-        if (dat.phase() != "ready")
-            return "on the guest list";
-        return fmt::format(
-            "on the guest list: flux proxy {0}, or flux-dat run --dat {0}", id);
-    }
-
-    flux::Task<Result<int>> show_history(flux::Loop& loop, flux::Connection& parent)
-    {
-        auto dat = co_await dat::find_dat(parent, selector);
-        if (!dat) {
-            auto ended = co_await dat::find_ended(parent, selector);
-            if (!ended)
-                co_return std::unexpected(dat.error());
-            dat = std::move(*ended);
-        }
-        Json changes;
-        auto log = co_await flux::lookup(parent, dat->job.id, "eventlog");
-        if (log) {
-            changes = dat::history(dat::parse_eventlog(*log), dat->job.userid);
-        } else if (log.error().errnum == EPERM) {
-            Json nothing = Json::object();
-            auto answer = co_await dat::ask_supervisor(loop, parent, *dat, "history",
-                                                       std::move(nothing));
-            if (!answer && answer.error().errnum == ENOSYS)
-                co_return fail(
-                    Exit::not_permitted,
-                    "the DAT \"{}\" does not run: only its owner can see its "
-                    "history now",
-                    dat->record.name);
-            if (!answer)
-                co_return std::unexpected(answer.error());
-            changes = member(*answer, "changes");
-        } else {
-            co_return std::unexpected(log.error());
-        }
-        if (common.json) {
-            print_json({{"version", 1},
-                        {"id", flux::format_jobid(dat->job.id)},
-                        {"jobid", dat->job.id},
-                        {"name", dat->record.name},
-                        {"changes", std::move(changes)}});
-            co_return 0;
-        }
-        std::vector<Row> rows{{"TIME", "BY", "CHANGE"}};
-        for (auto& change : changes)
-            rows.push_back({flux::format_local_time(flux::number_at(change, "when")),
-                            user_name(flux::integer_at<uid_t>(change, "by")),
-                            in_words(change)});
-        print_table(rows);
-        co_return 0;
-    }
-
-    static std::string in_words(const Json& change)
-    {
-        std::vector<std::string> parts;
-        auto add = [&](const char* key) {
-            const Json& named = member(change, key);
-            std::vector<std::string> who;
-            auto names = [&](const char* kind, const char* one, auto* name_of) {
-                for (auto& name : names_of(ids_in(member(named, kind)), name_of))
-                    who.push_back(fmt::format("{} {}", one, name));
-            };
-            names("users", "user", user_name);
-            names("groups", "group", group_name);
-            names("managers", "manager", user_name);
-            if (!who.empty())
-                parts.push_back(fmt::format("{} {}", key, join(who)));
-        };
-        add("granted");
-        add("revoked");
-        if (change.contains("open") && change["open"].is_boolean())
-            parts.push_back(change["open"] == true ? "opened to everybody"
-                                                   : "closed to all but the list");
-        std::string out;
-        for (auto& part : parts)
-            out += (out.empty() ? "" : "; ") + part;
-        return out.empty() ? "nobody on the list" : out;
-    }
-
-    // What a guest of a parent in private mode, who does not see the DAT's job, is told
-    // by the DAT's supervisor. Only a DAT of the parent's owner can be asked: the name
-    // of another's service has a uid in it that is not known here.
-    flux::Task<Result<int>> show_unseen(flux::Loop& loop, flux::Connection& parent,
-                                        Error not_found)
-    {
-        auto conf = co_await flux::configuration(parent);
-        auto id = flux::parse_jobid(*selector);
-        static const Json::json_pointer private_mode("/access/private-mode");
-        if (!conf || !conf->contains(private_mode) || (*conf)[private_mode] != true)
-            co_return std::unexpected(not_found);
-        not_found.message +=
-            "; this instance is in private mode, where you see your own "
-            "jobs only: give the job id that you were told";
-        auto owner = co_await flux::attribute_number(parent, "security.owner");
-        if (!id || !owner)
-            co_return std::unexpected(not_found);
-        dat::Dat dat;
-        dat.job.id = *id;
-        dat.job.userid = *owner;
-        dat.record.service_name = dat::service_name(*owner, *id);
-        dat.record.service_rank = flux::nodeid_any;
-        Json nothing = Json::object();
-        auto answer = co_await dat::ask_supervisor(loop, parent, dat, "admission",
-                                                   std::move(nothing));
-        if (!answer)
-            co_return std::unexpected(answer.error().errnum == EPERM ? answer.error()
-                                                                     : not_found);
-        if (common.json) {
-            (*answer)["version"] = 1;
-            (*answer)["id"] = flux::format_jobid(*id);
-            (*answer)["jobid"] = *id;
-            print_json(*answer);
-            co_return 0;
-        }
-        dat.job.expiration = flux::number_at(*answer, "expiration");
-        auto end = dat.job.expiration > 0 ? flux::format_local_time(dat.job.expiration)
-                                          : std::string("no end");
-        print_table({{"name", flux::text_at(*answer, "name")},
-                     {"id", flux::format_jobid(*id)},
-                     {"owner", user_name(flux::integer_at<uid_t>(*answer, "owner"))},
-                     {"state", flux::text_at(*answer, "state")},
-                     {"nodes", or_dash(flux::text_at(*answer, "nodelist"))},
-                     {"until", end},
-                     {"you", fmt::format("on the guest list: flux proxy {}",
-                                         flux::text_at(*answer, "uri"))}});
-        co_return 0;
+        if (!view.is_one())
+            return view.dats().empty()
+                       ? std::vector<std::string>{}
+                       : dat_table(view.dats(), now, !no_header, screen);
+        Details details{view.dats().front(), view.supervisor(), geteuid()};
+        return screen.terminal ? detail_page(details, now, screen)
+                               : detail_rows(details, now);
     }
 
     flux::Task<Result<int>> show(flux::Loop& loop)
@@ -450,43 +125,161 @@ struct Status {
         if (!parent)
             co_return std::unexpected(parent.error());
         if (shows_history)
-            co_return co_await show_history(loop, **parent);
-        if (selector) {
-            auto dat = co_await dat::find_dat(**parent, selector);
-            if (!dat && dat.error().exit == Exit::no_such_dat)
-                co_return co_await show_unseen(loop, **parent, dat.error());
-            if (!dat)
-                co_return std::unexpected(dat.error());
-            auto details = co_await details_of(loop, **parent, *dat);
-            if (common.json) {
-                auto json = to_json(*dat);
-                json["supervisor"] = details;
-                print_json({{"version", 1}, {"dats", Json::array({std::move(json)})}});
-            } else {
-                print_one(*dat, details);
-            }
-            co_return 0;
-        }
-        auto dats = co_await dat::list_dats(**parent);
-        if (!dats)
-            co_return std::unexpected(dats.error());
-        if (common.json) {
-            Json list = Json::array();
-            for (auto& dat : *dats)
-                list.push_back(to_json(dat));
-            print_json({{"version", 1}, {"dats", std::move(list)}});
-        } else if (dats->empty()) {
+            co_return co_await show_history(common, loop, **parent, selector,
+                                            !no_header);
+        View view(loop, selector);
+        auto seen = co_await view.look(**parent);
+        if (!seen && selector && seen.error().exit == Exit::no_such_dat)
+            co_return co_await show_unseen(common, loop, **parent, *selector,
+                                           seen.error());
+        if (!seen)
+            co_return std::unexpected(seen.error());
+        if (!view.complaint().empty())
+            common.warn(view.complaint());
+        if (common.json)
+            print_json(view.json());
+        else if (view.dats().empty())
             common.note("there is no DAT here");
-        } else {
-            print_list(*dats);
-        }
+        else
+            print(lines_of(view, screen_of(STDOUT_FILENO)));
         co_return 0;
+    }
+
+    // A line of JSON whenever something has changed, until the DAT has ended.
+    flux::Task<Result<int>> follow_as_json(flux::Loop& loop)
+    {
+        auto parent = co_await connect_parent(loop);
+        if (!parent)
+            co_return std::unexpected(parent.error());
+        View view(loop, selector);
+        while (true) {
+            auto changed = co_await view.look(**parent);
+            if (!changed)
+                co_return std::unexpected(changed.error());
+            if (*changed)
+                print_json(view.json());
+            if (std::fflush(stdout) != 0 || view.has_ended() || reader_is_gone())
+                co_return 0;
+            auto slept = co_await loop.sleep(question_interval);
+            if (!slept)
+                co_return std::unexpected(slept.error());
+        }
+    }
+
+    flux::Task<Result<int>> watch(flux::Loop& loop)
+    {
+        // What there is not to be seen is an error, and no empty screen.
+        std::unique_ptr<flux::Connection> parent;
+        View view(loop, selector);
+        {
+            auto connected = co_await connect_parent(loop);
+            if (!connected)
+                co_return std::unexpected(connected.error());
+            parent = std::move(*connected);
+            auto seen = co_await view.look(*parent);
+            if (!seen)
+                co_return std::unexpected(seen.error());
+        }
+        flux::Interrupt wake, quit;
+        bool cut_short = false;
+        {
+            Terminal terminal(loop, wake, quit);
+            flux::InterruptScope closing(&quit, [&parent] {
+                if (parent)
+                    parent->close(); // and with it what waits for an answer
+            });
+            std::string trouble;
+            double asked = loop_time(loop);
+            while (!quit.reason() && !view.has_ended()) {
+                draw(terminal, view, trouble);
+                wake.clear();
+                (void)co_await loop.sleep(frame_interval, &wake);
+                if (quit.reason() || loop_time(loop) < asked + question_interval)
+                    continue;
+                trouble = co_await look_again(loop, parent, view, quit);
+                asked = loop_time(loop);
+            }
+            cut_short = terminal.cut_short();
+        }
+        if (cut_short)
+            co_return static_cast<int>(Exit::failed);
+        if (view.has_ended())
+            common.note(view.ended_in_words());
+        co_return 0;
+    }
+
+    // What is wrong, if something is.
+    static flux::Task<std::string> look_again(flux::Loop& loop,
+                                              std::unique_ptr<flux::Connection>& parent,
+                                              View& view, flux::Interrupt& quit)
+    {
+        if (!parent || parent->lost()) {
+            auto connected = co_await connect_parent(loop, &quit);
+            if (!connected)
+                co_return connected.error().message;
+            parent = std::move(*connected);
+        }
+        auto seen = co_await view.look(*parent);
+        co_return seen ? view.complaint() : seen.error().message;
+    }
+
+    void draw(Terminal& terminal, const View& view, const std::string& trouble) const
+    {
+        auto screen = terminal.screen();
+        auto lines = lines_of(view, screen);
+        if (view.dats().empty())
+            lines = {screen.cut("there is no DAT here", screen.columns)};
+        constexpr std::size_t footer_lines = 2;
+        if (screen.lines > footer_lines && lines.size() + footer_lines > screen.lines) {
+            auto more = lines.size() + footer_lines - screen.lines;
+            lines.resize(screen.lines - footer_lines);
+            lines.back() =
+                screen.cut(fmt::format("{} {} lines more", screen.ellipsis(), more + 1),
+                           screen.columns);
+        }
+        auto footer =
+            trouble.empty()
+                ? fmt::format("{}  q quits", flux::format_local_time(wall_clock()))
+                : "trying again: " + harmless(trouble);
+        lines.push_back("");
+        lines.push_back(screen.paint(trouble.empty() ? Hue::faint : Hue::bad,
+                                     screen.cut(footer, screen.columns)));
+        terminal.draw(lines);
+    }
+
+    static double loop_time(flux::Loop& loop)
+    {
+        return static_cast<double>(uv_now(loop.uv())) / 1000;
+    }
+
+    Result<> check()
+    {
+        auto screen = screen_of(STDOUT_FILENO);
+        if (watches && !common.json && !screen.moves)
+            return fail(Exit::usage,
+                        "--watch: stdout is no terminal that can be drawn on; --watch "
+                        "--json prints a line for each change");
+        if (format_text) {
+            auto parsed = Format::parse(*format_text, dat_fields());
+            if (!parsed)
+                return std::unexpected(parsed.error());
+            format = std::move(*parsed);
+        }
+        return {};
     }
 
     int run()
     {
+        if (format_text == "help") {
+            print(help_of_fields());
+            return finish(common, 0);
+        }
+        if (auto good = check(); !good)
+            return common.report(good.error());
         flux::Loop loop;
-        auto shown = loop.run(show(loop));
+        auto shown = loop.run(!watches      ? show(loop)
+                              : common.json ? follow_as_json(loop)
+                                            : watch(loop));
         return shown ? finish(common, *shown) : common.report(shown.error());
     }
 };
@@ -499,8 +292,21 @@ void add_status(CLI::App& app, Chosen& chosen)
     auto* command =
         add_command(app, status->common, "status", "Show all DATs, or one in detail");
     add_dat_option(*command, status->selector);
-    command->add_flag("--history", status->shows_history,
-                      "Who changed the guest list of the DAT, when, and how");
+    auto* format = command
+                       ->add_option("-o,--format", status->format_text,
+                                    "A line for each DAT, of these fields; \"help\" "
+                                    "lists them")
+                       ->type_name("FORMAT");
+    command->add_flag("-n,--no-header", status->no_header,
+                      "Without the line of titles");
+    auto* watch = command->add_flag("--watch", status->watches,
+                                    "Go on showing it as it changes; q quits");
+    command
+        ->add_flag("--history", status->shows_history,
+                   "Who changed the guest list of the DAT, when, and how")
+        ->excludes(format)
+        ->excludes(watch);
+    format->excludes(command->get_option("--json"));
     command->callback(
         [status, &chosen] { chosen = [status] { return status->run(); }; });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/requests.h"
 
+#include "lib/accounts.h"
 #include "lib/dat/adopt.h"
 #include "lib/dat/audit.h"
 #include "lib/dat/evict.h"
@@ -33,6 +34,15 @@ private:
     int& count_;
 };
 
+Json to_json(const flux::JobCounts& jobs)
+{
+    return {{"pending", jobs.pending},
+            {"running", jobs.running},
+            {"done", jobs.done},
+            {"failed", jobs.failed},
+            {"canceled", jobs.canceled}};
+}
+
 } // namespace
 
 void Requests::handle(const flux::Message& request)
@@ -49,6 +59,13 @@ void Requests::handle(const flux::Message& request)
                                         "managers");
         if (!is_busy(request, statuses_, statuses_max))
             links_.loop.spawn(answer_status(request));
+    } else if (method == "jobs") {
+        if (!manager)
+            return parent.respond_error(request, EPERM,
+                                        "the jobs of this DAT are for its owner and "
+                                        "managers");
+        if (!is_busy(request, statuses_, statuses_max))
+            links_.loop.spawn(answer_jobs(request));
     } else if (method == "undo") {
         if (!owner)
             return parent.respond_error(request, EPERM,
@@ -107,9 +124,9 @@ Result<Change> Requests::requested_change(const flux::Message& request, bool own
 {
     if (!manager)
         return std::unexpected(
-            Error{fmt::format("only its owner (uid {}) and its managers may change "
+            Error{fmt::format("only its owner ({}) and its managers may change "
                               "the guest list of the DAT \"{}\"",
-                              geteuid(), book_.record().name),
+                              user_name(geteuid()), book_.record().name),
                   EPERM});
     auto payload = flux::parse_json(request.payload_text());
     if (!payload || !payload->is_object())
@@ -126,8 +143,8 @@ Result<Change> Requests::requested_change(const flux::Message& request, bool own
         return std::unexpected(
             Error{fmt::format("a manager may grant and revoke users and groups; "
                               "managers, and whether everybody may enter, are for "
-                              "the owner of the DAT \"{}\" (uid {})",
-                              book_.record().name, geteuid()),
+                              "the owner of the DAT \"{}\" ({})",
+                              book_.record().name, user_name(geteuid())),
                   EPERM});
     return change;
 }
@@ -165,9 +182,9 @@ void Requests::answer_admission(const flux::Message& request)
         && !book_.desired().is_manager(request.userid))
         return links_.parent->respond_error(
             request, EPERM,
-            fmt::format("you (uid {}) are not on the guest list of this DAT; ask its "
+            fmt::format("you ({}) are not on the guest list of this DAT; ask its "
                         "owner or a manager",
-                        request.userid));
+                        user_name(request.userid)));
     links_.loop.spawn([](Requests& self, flux::Message asked) -> flux::Task<void> {
         AtWork one(self.admissions_);
         auto& links = self.links_;
@@ -222,8 +239,7 @@ flux::Task<void> Requests::answer_status(flux::Message request)
     AtWork one(statuses_);
     auto ranks = co_await check_ranks(*links_.dat, links_.hosts(), links_.entrance(),
                                       book_.record().guests);
-    Json active{{"states", {"pending", "running"}}};
-    auto jobs = co_await flux::list_jobs(*links_.dat, std::move(active));
+    auto jobs = co_await flux::job_counts(*links_.dat);
     auto imp = co_await describe_imp();
     Json answer{{"ranks", Json::array()},
                 {"guests", to_json(book_.desired())},
@@ -235,13 +251,17 @@ flux::Task<void> Requests::answer_status(flux::Message request)
             json.update(to_json(lists[rank.rank]));
         answer["ranks"].push_back(std::move(json));
     }
-    if (jobs) {
-        auto pending = std::count_if(jobs->begin(), jobs->end(),
-                                     [](auto& job) { return job.pending(); });
-        answer["jobs"] = {{"pending", pending},
-                          {"running", static_cast<long>(jobs->size()) - pending}};
-    }
+    if (jobs)
+        answer["jobs"] = to_json(*jobs);
     links_.respond(request, answer);
+}
+
+// What changes by the second, for whoever watches: no door is asked.
+flux::Task<void> Requests::answer_jobs(flux::Message request)
+{
+    AtWork one(statuses_);
+    auto jobs = co_await flux::job_counts(*links_.dat);
+    links_.respond(request, jobs ? to_json(*jobs) : Json::object());
 }
 
 flux::Task<void> Requests::stop(flux::Message request, double grace)

@@ -15,8 +15,10 @@
 //
 //     .status {}               -> {"ranks":[{"rank","host","door","wrong":[..],
 //                                   "applied","reason","warnings":[..]}..],
-//                                  "jobs":{"pending","running"}, "imp":{"path",
-//                                   "asks_guest_list"}, "guests":{..}}  owner, managers
+//                                  "jobs":JOBS, "imp":{"path","asks_guest_list"},
+//                                   "guests":{..}}                     owner, managers
+//     .jobs {}                 -> {"pending","running","done","failed",
+//                                  "canceled"}: JOBS                  owner, managers
 //     .history {}              -> {"changes":[..]}                    owner, managers
 //     .guests CHANGE           -> {"generation","everywhere","granted","revoked",
 //                                  "open","ranks":[..]}               owner, managers

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace fluxdat::flux {
 
@@ -37,14 +38,19 @@ JobInfo job_info(const Json& job)
     info.expiration = number_at(job, "expiration");
     if (auto found = job.find("annotations"); found != job.end() && found->is_object())
         info.annotations = *found;
+    if (auto found = job.find("dependencies"); found != job.end() && found->is_array())
+        for (auto& dependency : *found)
+            if (dependency.is_string())
+                info.dependencies.push_back(dependency.get<std::string>());
     return info;
 }
 
 // The attributes that JobInfo holds.
 Json job_attributes()
 {
-    return {"userid", "name",  "state",    "t_submit", "t_run",      "t_inactive",
-            "nnodes", "ranks", "nodelist", "duration", "expiration", "annotations"};
+    return {"userid",     "name",        "state",       "t_submit", "t_run",
+            "t_inactive", "nnodes",      "ranks",       "nodelist", "duration",
+            "expiration", "annotations", "dependencies"};
 }
 
 Task<Result<>> call(Connection& flux, std::string topic, Json payload)
@@ -157,6 +163,22 @@ Task<Result<JobId>> submit(Connection& flux, std::string signed_jobspec, int urg
     co_return id->get<JobId>();
 }
 
+double JobInfo::begin_time() const
+{
+    constexpr std::string_view prefix = "begin-time=";
+    for (std::string_view dependency : dependencies) {
+        if (!dependency.starts_with(prefix))
+            continue;
+        dependency.remove_prefix(prefix.size());
+        double time = 0;
+        auto [end, status] = std::from_chars(
+            dependency.data(), dependency.data() + dependency.size(), time);
+        if (status == std::errc() && std::isfinite(time) && time > 0)
+            return time;
+    }
+    return 0;
+}
+
 Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
                                              Ends ends)
 {
@@ -192,6 +214,28 @@ Task<Result<JobInfo>> list_job(Connection& flux, JobId id)
     if (job == answer->end() || !job->is_object())
         co_return incomplete("job-list.list-id", "job");
     co_return job_info(*job);
+}
+
+Task<Result<JobCounts>> job_counts(Connection& flux)
+{
+    auto answer = co_await flux.rpc("job-list.job-stats", Json::object());
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    auto states = answer->find("job_states");
+    if (states == answer->end())
+        co_return incomplete("job-list.job-stats", "job_states");
+    auto count = [](const Json& in, const char* name) {
+        return integer_at<std::uint64_t>(in, name);
+    };
+    JobCounts counts;
+    for (auto name : {"depend", "priority", "sched"})
+        counts.pending += count(*states, name);
+    for (auto name : {"run", "cleanup"})
+        counts.running += count(*states, name);
+    counts.done = count(*answer, "successful");
+    counts.failed = count(*answer, "failed") + count(*answer, "timeout");
+    counts.canceled = count(*answer, "canceled");
+    co_return counts;
 }
 
 Task<Result<>> memo(Connection& flux, JobId id, Json memo)

@@ -59,6 +59,8 @@ struct JobInfo {
     // Where list_jobs() was asked for ends, of one that has ended or is about to.
     double t_cleanup = 0; // seconds since the epoch
     std::string exception_type, exception_note;
+    // What it still waits for, as RFC 26's plugins describe it: "begin-time=1796.000".
+    std::vector<std::string> dependencies;
 
     bool pending() const
     {
@@ -66,6 +68,8 @@ struct JobInfo {
     }
     bool running() const { return state & (job_state_run | job_state_cleanup); }
     bool active() const { return state && state != job_state_inactive; }
+    // Of a job that waits for its begin time: seconds since the epoch; else 0.
+    double begin_time() const;
 };
 
 // job-list.list: all jobs that match an RFC 31 constraint with RFC 43's operators.
@@ -75,6 +79,13 @@ Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
 // job-list.list-id: waits until job-list knows of a job that was just submitted. ENOENT
 // when there is none (or, for a guest in private mode, none to see).
 Task<Result<JobInfo>> list_job(Connection& flux, JobId id);
+
+// job-list.job-stats: how many jobs an instance has, of all users, and has had.
+struct JobCounts {
+    std::uint64_t pending = 0, running = 0;
+    std::uint64_t done = 0, failed = 0, canceled = 0; // what ran out of time has failed
+};
+Task<Result<JobCounts>> job_counts(Connection& flux);
 
 // job-manager.memo: RFC 21; a null value removes the key. The job's owner only.
 Task<Result<>> memo(Connection& flux, JobId id, Json memo);

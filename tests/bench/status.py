@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """status.py [ROUNDS]: `flux-dat status` against `flux jobs -A`, on a real Flux with one
-DAT; and the CPU time of `flux-dat --version`."""
+DAT, and with 1,000 jobs of which 50 are DATs; and the CPU time of `flux-dat --version`."""
 
 import os
 import sys
@@ -21,26 +21,49 @@ def cpu_seconds(place, *command):
     return usage.ru_utime + usage.ru_stime
 
 
+JOBS, DATS = 1000, 50
+
+
+def rounds_of_both(place, count):
+    return measure.rounds(
+        {
+            "flux-dat status": lambda: measure.timed(lambda: place.run("flux-dat", "status")),
+            "flux jobs -A": lambda: measure.timed(lambda: place.run("flux", "jobs", "-A")),
+        },
+        count,
+    )
+
+
+def fill(place):
+    """1,000 active jobs: held ones, and pending DATs."""
+    for number in range(DATS):
+        place.run(
+            "flux-dat", "start", "--no-wait", "--begin-time", "+1d", "--name", f"d{number}",
+            "--quiet", "--user", "games",
+        )  # fmt: skip
+    place.run("flux", "submit", "--quiet", "--urgency=hold", f"--cc=1-{JOBS - DATS}", "true")
+    listed = place.run("flux-dat", "status", "-n").splitlines()
+    if len(listed) != DATS:
+        raise SystemExit(f"{len(listed)} DATs are listed, and not {DATS}")
+
+
 def main():
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 21
     with measure.flux_instance(4) as place:
         doors = place.make("doors")
         place.run("flux-dat", "start", "-N2", "--door-dir", str(doors))
-        measured = measure.rounds(
-            {
-                "flux-dat status": lambda: measure.timed(
-                    lambda: place.run("flux-dat", "status")
-                ),
-                "flux jobs -A": lambda: measure.timed(lambda: place.run("flux", "jobs", "-A")),
-            },
-            count,
-        )
+        measured = rounds_of_both(place, count)
         version = measure.rounds(
             {"flux-dat --version": lambda: cpu_seconds(place, "flux-dat", "--version")}, 2 * count
         )
         place.run("flux-dat", "stop", "--now", "--quiet")
+        fill(place)
+        filled = rounds_of_both(place, count)
+        place.run("flux", "cancel", "--all", "--quiet")
     measure.table("status, on Flux", measured)
     measure.ratio(measured, "flux-dat status", "flux jobs -A", 0.1)
+    measure.table(f"status of {JOBS} jobs, {DATS} of them DATs", filled)
+    measure.ratio(filled, "flux-dat status", "flux jobs -A", 0.1)
     measure.table("CPU time", version, unit="ms", scale=1000)
     cpu = measure.statistics.median(version["flux-dat --version"])
     measure.limit("flux-dat --version", cpu * 1000, 5, "ms of CPU")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """flux-dat status."""
 
+import json
 import os
+import re
 import signal
 
 from tests.lib import fluxwire
@@ -15,6 +17,7 @@ from tests.lib.sandbox import (
     needs_root,
     processes_of,
 )
+from tests.lib.terminal import Terminal
 
 
 class Status(SandboxTest):
@@ -35,6 +38,11 @@ class Status(SandboxTest):
         self.assertEqual(rows["demo"][1:5], [first, OWNER, "ready", "2"])
         self.assertEqual(rows["demo"][-2:], ["1", "user"])
         self.assertEqual(rows["later"][1:4], [second, OWNER, "pending"])
+        self.assertIn("2h00m", rows["later"])
+        self.assertRegex(self.dat("status").out, r"pending \(in (1h00m|59m\d\ds)\)")
+        [pending] = [dat for dat in self.dats() if dat["name"] == "later"]
+        self.assertGreater(pending["begin_time"], pending["t_submit"])
+        self.assertIn("not before 20", self.dat("status", "--dat", "later").succeeded().out)
 
     def test_json_has_the_promised_keys(self):
         self.start("-N2", "--name", "demo", "-t", "1h")
@@ -45,7 +53,7 @@ class Status(SandboxTest):
             set(dat),
             {
                 "name", "id", "jobid", "owner", "userid", "state", "nnodes", "ranks_up", "nodelist",
-                "ranks", "t_submit", "t_run", "degraded", "duration", "expiration", "uri", "generation",
+                "ranks", "t_submit", "begin_time", "t_run", "window", "degraded", "duration", "expiration", "uri", "generation",
                 "applied", "open", "users", "groups", "managers",
             },
         )  # fmt: skip
@@ -107,3 +115,218 @@ class Status(SandboxTest):
         ran = self.dat("grant", GUEST).ended(6)
         self.assert_says(ran, ["not in force on all ranks", "rank 1"])
         self.assertIn("(1/2 ranks up)", self.dat("status").succeeded().out)
+
+    def test_jobs_by_state(self):
+        self.start("-N2", "--name", "demo")
+        self.dat("run", "true").succeeded()
+        self.dat("run", "false").ended(1)
+        self.assertIn(
+            "0 pending, 0 running, 1 done, 1 failed", self.dat("status", "--dat", "demo").out
+        )
+
+    def test_one_that_has_ended_says_so(self):
+        jobid = self.start("--name", "demo")
+        self.dat("stop", "--now").succeeded()
+        for command in ("status", "grant"):
+            ran = self.dat(command, "--dat", jobid, *(["games"] if command == "grant" else []))
+            self.assert_says(ran.ended(3), ['the DAT "demo"', "has ended, at 20"])
+
+    # Fields
+
+    def test_fields(self):
+        jobid = self.start("-N2", "--name", "demo", "-t", "2h", "--user", "games")
+        out = self.dat("status", "-o", "{name:<6}|{id.f58}|{nnodes:>3}|{users}").succeeded().out
+        self.assertEqual(out, f"NAME  |ID|NODES|USERS\ndemo  |{jobid}|  2|games\n")
+        out = self.dat("status", "-n", "-o", "{name} {state}", "--dat", "demo").succeeded().out
+        self.assertEqual(out, "demo ready\n")
+        [line] = self.dat("status", "--no-header").succeeded().out.splitlines()
+        self.assertEqual(line.split()[0], "demo")
+        out = self.dat("status", "-n", "-o", "{duration} {remaining:.0f}").succeeded().out
+        self.assertRegex(out, r"^7200 (7200|71\d\d)\n$")
+
+    def test_fields_that_there_are_not(self):
+        ran = self.dat("status", "-o", "{name} {nosuch}").ended(2)
+        self.assert_says(ran, ["nosuch", "-o help"])
+        self.assert_says(self.dat("status", "-o", "name").ended(2), "no field in it")
+        self.assertEqual(ran.out, "")
+        self.assert_says(
+            self.dat("status", "-o", "{name}", "--json").ended(2), "exclude each other"
+        )
+
+    def test_help_lists_the_fields_and_each_works(self):
+        self.start("--name", "demo")
+        out = self.dat("status", "-o", "help").succeeded().out
+        fields = re.findall(r"^  (\S+)", out, re.MULTILINE)
+        self.assertIn("id.f58", fields)
+        text = "|".join(f"{{{field}}}" for field in fields)
+        values = self.dat("status", "-n", "-o", text).succeeded().out.strip("\n").split("|")
+        self.assertEqual(len(values), len(fields))
+        self.assertEqual(values[0], "demo")
+
+
+class OnTerminal(SandboxTest):
+    """What a person sees."""
+
+    def seen(self, *arguments, columns=80, env=None):
+        with Terminal(columns=columns) as terminal:
+            running = self.dat_background(
+                *arguments, env={"TERM": "xterm", **(env or {})}, **terminal.streams
+            )
+            self.assertEqual(running.wait().status, 0, terminal.raw())
+            return terminal.screen(), terminal.raw()
+
+    def test_one_in_detail(self):
+        jobid = self.start("-N2", "--name", "demo", "-t", "1h", "--user", "games")
+        lines, _ = self.seen("status", "--dat", "demo")
+        rows = dict(line.split(None, 1) for line in lines if line[:1].strip())
+        self.assertEqual(rows["dat"], f"demo ({jobid}) of {OWNER}")
+        self.assertEqual(rows["state"], "ready")
+        self.assertRegex(rows["window"], r"^[\d: -]+ ●[─w]+[─wcT]+┤ [\d: -]+$")
+        self.assertRegex(rows["left"], r"^(59m\d\ds|1h00m) of 1h00m$")
+        self.assertIn("end ", rows["next"])
+        self.assertEqual(rows["nodes"], "2 up sandbox[0-1]")
+        self.assertEqual(rows["jobs"], "0 pending, 0 running, 0 done, 0 failed")
+        self.assertEqual((rows["guests"], rows["doors"]), ("games", "right"))
+
+    def test_colour_only_where_it_is_wanted(self):
+        self.start("--name", "demo")
+        self.assertIn("\x1b[32mready", self.seen("status")[1])
+        for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            lines, raw = self.seen("status", env=env)
+            self.assertNotIn("\x1b", raw)
+            self.assertIn("ready", lines[1])
+
+    def test_narrow(self):
+        self.start("-N4", "--name", "demo-with-a-name", "-t", "1h", "--user", "games")
+        for columns in (80, 40, 20, 12):
+            for arguments in (["status"], ["status", "--dat", "demo-with-a-name"]):
+                lines, _ = self.seen(*arguments, columns=columns)  # it fails where one wraps
+                self.assertGreater(len(lines), 1)
+        lines, _ = self.seen("status", columns=20)
+        self.assertIn("ready", lines[1])
+
+    def test_without_utf8(self):
+        self.start("--name", "demo", "-t", "1h")
+        lines, raw = self.seen("status", "--dat", "demo", env={"LC_ALL": "C"})
+        self.assertTrue(any(re.search(r"#[-w]+[-wcT]*\]", line) for line in lines), raw)
+
+    def test_start_shows_its_phases(self):
+        lines, _ = self.seen(
+            *self.start_arguments("-N2", "--name", "demo"), columns=400
+        )  # for a warning, which may be wrapped
+        [line] = [line for line in lines if "pending" in line]
+        self.assertRegex(line, r"^ƒ\w+: pending.* … alloc.* … booting.* … ready$")
+        self.assertRegex(lines[lines.index(line) + 1], r"^ƒ\w+$")
+
+    def test_start_says_what_it_waits_for(self):
+        with Terminal(columns=400) as terminal:
+            running = self.dat_background(
+                *self.start_arguments("--name", "demo", "--begin-time", "+1h"),
+                env={"TERM": "xterm"},
+                **terminal.streams,
+            )
+            eventually(
+                lambda: re.search(r"pending \d+s \(its begin time, 20", terminal.text()),
+                "it is drawn anew",
+            )
+            running.signal(signal.SIGINT)
+            self.assertEqual(running.wait().status, 1)
+            self.assertIn("SIGINT", terminal.text())
+
+
+class Watch(SandboxTest):
+    def watch(self, terminal, *arguments):
+        running = self.dat_background(
+            "status", "--watch", *arguments, env={"TERM": "xterm"}, **terminal.streams
+        )
+        eventually(
+            lambda: "q quits" in terminal.text() or running.process.poll() is not None,
+            "it is drawn",
+        )
+        return running
+
+    def test_it_is_kept_up_to_date(self):
+        self.start("-N2", "--name", "demo")
+        with Terminal() as terminal:
+            running = self.watch(terminal, "--dat", "demo")
+            self.assertIn("nobody", terminal.text())
+            [window] = [line for line in terminal.screen() if line.startswith("window")]
+            self.assertTrue(window.endswith(" no end"), "the last column is there")
+            self.dat("grant", "games").succeeded()
+            eventually(lambda: "games" in terminal.text(), "a change is shown")
+            self.dat("run", "true").succeeded()
+            eventually(lambda: "1 done" in terminal.text(), "a job is shown")
+            terminal.type("q")
+            self.assertEqual(running.wait().status, 0)
+            self.assertTrue(terminal.is_restored())
+            self.assertTrue(terminal.raw().endswith("\x1b[?1049l"))
+
+    def test_a_new_size(self):
+        self.start("-N4", "--name", "demo", "-t", "1h")
+        with Terminal() as terminal:
+            running = self.watch(terminal)
+            self.assertIn("GUESTS", terminal.text())
+            terminal.raw()
+            terminal.bytes = b"\x1b[?1049h"
+            terminal.resize(20, 5)
+            eventually(
+                lambda: "NAME" in terminal.text() and "GUESTS" not in terminal.text(),
+                "it is drawn for the new size",
+            )
+            terminal.type("q")
+            running.wait().succeeded()
+
+    def test_ctrl_c_and_sigterm(self):
+        self.start("--name", "demo")
+        for end, status in ((None, 0), (signal.SIGTERM, 1)):
+            with self.subTest(end=end), Terminal() as terminal:
+                running = self.watch(terminal)
+                if end:
+                    running.signal(end)
+                else:
+                    terminal.type("\x03")
+                self.assertEqual(running.wait().status, status)
+                self.assertTrue(terminal.is_restored())
+
+    def test_a_terminal_that_vanishes(self):
+        self.start("--name", "demo")
+        with Terminal() as terminal:
+            running = self.watch(terminal)
+            terminal.hang_up()
+            self.assertEqual(running.wait().status, 1)
+
+    def test_a_dat_that_ends(self):
+        self.start("--name", "demo")
+        with Terminal() as terminal:
+            running = self.watch(terminal, "--dat", "demo")
+            self.dat("stop", "--now").succeeded()
+            running.wait().succeeded()
+            self.assertIn("has ended, at 20", terminal.text())
+
+    def test_not_a_terminal(self):
+        self.assert_says(self.dat("status", "--watch").ended(2), ["--watch", "--json"])
+        with Terminal() as terminal:
+            running = self.dat_background(
+                "status", "--watch", env={"TERM": "dumb"}, **terminal.streams
+            )
+            self.assertEqual(running.wait().status, 2)
+
+    def test_what_there_is_not(self):
+        with Terminal() as terminal:
+            running = self.watch(terminal, "--dat", "nosuch")
+            self.assertEqual(running.wait().status, 3)
+            self.assertNotIn("\x1b", terminal.raw())
+
+    def test_json_has_a_line_for_each_change(self):
+        self.start("--name", "demo")
+        running = self.dat_background("status", "--watch", "--json", "--dat", "demo")
+
+        def lines():
+            return [json.loads(line) for line in running.stdout().splitlines(True) if "\n" in line]
+
+        eventually(lambda: len(lines()) == 1, "the first")
+        self.dat("grant", "games").succeeded()
+        eventually(lambda: lines()[-1]["dats"][0]["users"], "the change")
+        self.dat("stop", "--now").succeeded()
+        running.wait().succeeded()
+        self.assertEqual(lines()[-1]["dats"][0]["state"], "ended")
