@@ -6,7 +6,7 @@ import signal
 
 from tests.lib.sandbox import (
     GUEST,
-    OWNER_ID,
+    OWNER,
     SandboxTest,
     eventually,
     needs_root,
@@ -91,6 +91,6 @@ class Stop(SandboxTest):
         jobid = self.start("--user", GUEST)
         # The supervisor says it, and with --now the instance; both in the same words.
         asked = self.dat("stop", user=GUEST).ended(7)
-        self.assert_says(asked, ["only its owner", str(OWNER_ID), "may stop", jobid])
+        self.assert_says(asked, ["only its owner", OWNER, "may stop", jobid])
         self.assertEqual(self.dat("stop", "--now", user=GUEST).ended(7).err, asked.err)
         self.assertEqual(len(self.dats()), 1)
