@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/view.h"
 
-#include "cli/window_line.h"
 #include "lib/accounts.h"
 #include "lib/dat/ask.h"
 #include "lib/flux/datetime.h"
@@ -32,7 +31,7 @@ Json to_json(const dat::Dat& dat)
             {"t_run", job.t_run},
             {"duration", job.duration},
             {"expiration", job.expiration},
-            {"window", planned_window(dat)},
+            {"window", dat::to_json(dat.record.window)},
             {"uri", dat.uri()},
             {"generation", guests.generation},
             {"applied", dat.record.applied},

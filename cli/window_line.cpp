@@ -18,18 +18,7 @@ struct Cell {
     Hue hue;
 };
 
-constexpr std::size_t warnings_max = 16; // that are shown
-
 } // namespace
-
-const dat::Json& planned_window(const dat::Dat& dat)
-{
-    static const dat::Json null;
-    static const dat::Json::json_pointer path("/user/dat/window");
-    auto& annotations = dat.job.annotations;
-    return annotations.is_object() && annotations.contains(path) ? annotations[path]
-                                                                 : null;
-}
 
 bool Window::short_term() const
 {
@@ -41,31 +30,21 @@ Window window_of(const dat::Dat& dat)
     Window window;
     window.begin = dat.job.t_run;
     window.end = dat.job.expiration;
-    // As in the record's JSON (record.h): it is somebody else's, and may be anything.
-    auto& plan = planned_window(dat);
     if (double stop = dat.record.stop_at;
         dat.phase() == "stopping" && stop > 0 && (window.end <= 0 || stop < window.end))
         window.end = stop;
-    if (!plan.is_object())
-        return window;
+    auto& plan = dat.record.window.plan;
     auto add = [&](double when, const char* what, char mark) {
         if (when > 0)
             window.points.push_back({when, what, mark});
     };
-    if (auto warnings = plan.find("warn_at");
-        warnings != plan.end() && warnings->is_array())
-        for (auto& when : *warnings)
-            if (when.is_number() && window.points.size() < warnings_max)
-                add(when.get<double>(), "warning", 'w');
-    add(flux::number_at(plan, "close_at"), "closed to new jobs", 'c');
-    add(flux::number_at(plan, "term_at"), "SIGTERM", 'T');
+    for (double when : plan.warn_at)
+        add(when, "warning", 'w');
+    add(plan.close_at, "closed to new jobs", 'c');
+    add(plan.term_at, "SIGTERM", 'T');
     std::stable_sort(window.points.begin(), window.points.end(),
                      [](auto& a, auto& b) { return a.when < b.when; });
-    if (auto passed = plan.find("passed_over");
-        passed != plan.end() && passed->is_array())
-        for (auto& point : *passed)
-            if (point.is_string() && window.passed_over.size() < warnings_max)
-                window.passed_over.push_back(point.get<std::string>());
+    window.passed_over = plan.passed_over;
     return window;
 }
 

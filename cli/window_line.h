@@ -27,8 +27,6 @@ struct Window {
     bool short_term() const;                // times of it need seconds
 };
 
-// What its record says of its window, as JSON; null where it says nothing.
-const dat::Json& planned_window(const dat::Dat& dat);
 // The window of a DAT, with what its record says is planned.
 Window window_of(const dat::Dat& dat);
 
