@@ -132,7 +132,7 @@ class Owner(DatTest):
             head, row = self.dat("status", user=user).succeeded().out.splitlines()
             cells = dict(zip(head.split(), row.split(maxsplit=7)))
             # The time left goes on between the two.
-            self.assertRegex(cells.pop("LEFT"), r"\A[\d.]+[mh]\Z")
+            self.assertRegex(cells.pop("LEFT"), r"\A(1h00m|59m\d\ds)\Z")
             self.assertEqual(
                 cells,
                 {
