@@ -107,25 +107,8 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
     co_return why;
 }
 
-// Ends a wait when the time is over, or another interrupt is raised.
-class Limit
-{
-public:
-    Limit(flux::Loop& loop, flux::Interrupt& outer, double seconds)
-        : sources_(loop, limit_, seconds, Error{"it takes too long", ETIMEDOUT},
-                   flux::InterruptSources::Signals::ignore),
-          scope_(&outer, [this, &outer] { limit_.raise(*outer.reason()); })
-    {
-        if (outer.reason())
-            limit_.raise(*outer.reason());
-    }
-    flux::Interrupt* interrupt() { return &limit_; }
-
-private:
-    flux::Interrupt limit_;
-    flux::InterruptSources sources_;
-    flux::InterruptScope scope_;
-};
+// Why a wait for another job was given up.
+const Error too_long{"it takes too long", ETIMEDOUT};
 
 class Start
 {
@@ -254,8 +237,8 @@ private:
                 tell(Progress::Step::event,
                      fmt::format("waiting for job {}, the last of that name, to end",
                                  flux::format_jobid(unclean)));
-                Limit limit(loop_, interrupt_, cleanup_time_max);
-                (void)co_await flux::wait_for_end(parent_, unclean, limit.interrupt());
+                flux::Deadline limit(loop_, cleanup_time_max, too_long, &interrupt_);
+                (void)co_await flux::wait_for_end(parent_, unclean, &limit.interrupt());
                 if (interrupt_.reason())
                     co_return std::unexpected(nothing_submitted(*interrupt_.reason()));
                 continue;
@@ -387,10 +370,10 @@ private:
     // parent is lost.
     flux::Task<Result<>> wait_for_record_or_end(flux::JobId id)
     {
-        Limit limit(loop_, interrupt_, settle_time_max);
+        flux::Deadline limit(loop_, settle_time_max, too_long, &interrupt_);
         flux::EventlogWatch watch(parent_, id, "eventlog");
         while (true) {
-            auto event = co_await watch.next(limit.interrupt());
+            auto event = co_await watch.next(&limit.interrupt());
             if (interrupt_.reason())
                 co_return std::unexpected(*interrupt_.reason());
             if (parent_.lost())
