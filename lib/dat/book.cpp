@@ -45,7 +45,9 @@ flux::Task<Result<>> Book::take_up(double expiration)
             expiration_ = *moved;
     events_folded_ = folded.events;
     desired_ = std::move(folded.desired);
-    if (folded.record && folded.record->state != State::submitted)
+    // That of a worker before this one. What this one did while the parent was away is
+    // newer than what stands there.
+    if (!announced_ && folded.record && folded.record->state != State::submitted)
         record_ = std::move(*folded.record);
     // The launchers made the doors for the first list. What a worker before this
     // one did is seen by doing it again.

@@ -37,9 +37,9 @@ public:
     const Desired& desired() const { return desired_; }
     Doors& doors() { return *doors_; }
 
-    // The guest list as it is now, by the job's eventlog; and the record, where a
-    // worker before this one has written it; and when the job expires, which was at
-    // `expiration` (0: never) for some time.
+    // The guest list as it is now, by the job's eventlog; and when the job expires,
+    // which was at `expiration` (0: never) for some time; and the first time the
+    // record, where a worker before this one has written it.
     flux::Task<Result<>> take_up(double expiration);
     double expiration() const { return expiration_; }
 

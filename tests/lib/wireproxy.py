@@ -5,6 +5,7 @@ It listens on a socket of its own, passes on what it gets to the broker's and ba
 counts the messages that come from the broker. Before it passes on the one with number
 `moment` (1 is the first), it calls `act`; if that gives False, it cuts the connection
 instead. So "at any moment of a command" is a loop over the moments, and not a sleep.
+Or it counts those that have some bytes in them, so that a test knows what has come.
 """
 
 import os
@@ -20,6 +21,8 @@ class WireProxy:
         """`user` is a pwd entry: whom the broker shall see, where we are root."""
         self.target, self.moment, self.act, self.user = target, moment, act, user
         self.messages = 0
+        self.awaited = None  # bytes of a message
+        self.passed = 0  # how many with them in it have been passed on
         self.acted = False
         self.problem = None
         self.sockets = []
@@ -80,6 +83,8 @@ class WireProxy:
                     if self.act() is False:
                         break
                 client.sendall(frame)
+                if self.awaited and self.awaited in frame:
+                    self.passed += 1
         except (OSError, EOFError):
             pass
         self.cut(client, broker)

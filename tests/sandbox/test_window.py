@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """The end of a DAT's window: planned, told, and carried out."""
 
+import contextlib
 import json
 import os
+import pathlib
+import pwd
 import signal
 import time
 
-from tests.lib import fluxwire
-from tests.lib.sandbox import OWNER_ID, SandboxTest, eventually
+from tests.lib import fluxwire, wireproxy
+from tests.lib.sandbox import GUEST, OWNER, OWNER_ID, ROOT, SandboxTest, eventually
 from tests.sandbox.test_adopt import AdoptTest
 
 # What the orderly end takes (lib/dat/window.h), in seconds.
@@ -249,6 +252,79 @@ class CarriedOut(WindowTest):
         self.dat("stop", "--grace", "1ms").succeeded()  # sooner
         stopping.wait().succeeded()
         self.assert_no_dat_left()
+
+
+class AwayFromTheParent(WindowTest):
+    """The supervisor's connection to the parent goes through a man in the middle."""
+
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(fluxwire.socket_path(self.env["FLUX_URI"]))
+        self.real = self.path.with_suffix(".real")
+        self.path.rename(self.real)
+        self.middle = None
+        self.addCleanup(self.restore)
+        self.meet()
+
+    def meet(self):
+        self.middle = wireproxy.WireProxy(
+            self.path, self.real, None, None, pwd.getpwnam(OWNER) if ROOT else None
+        )
+
+    def leave(self):
+        if self.middle:
+            self.middle.close()
+            self.path.unlink()
+        self.middle = None
+
+    def restore(self):
+        self.leave()
+        self.real.rename(self.path)
+
+    def flux(self, user=OWNER, uri=None):
+        return super().flux(user, uri or f"local://{self.real}")
+
+    @contextlib.contextmanager
+    def stopped_worker(self):
+        [worker] = self.supervisors(worker=True)
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(worker, signal.SIGCONT)
+
+    def test_what_was_done_meanwhile_is_not_done_again(self):
+        jobid = self.start("-t", "1h", "--warn", "none", "--grace", "40m")
+        inside = self.inside(jobid)
+        script = 'trap "echo told" TERM; echo up; while :; do sleep 0.1; done'
+        running = self.submit(inside, "sh", "-c", script)
+
+        def output():
+            log = inside.rpc(
+                "job-info.lookup", {"id": running, "keys": ["guest.output"], "flags": 0}
+            )
+            return log["guest.output"]
+
+        inside.wait_event(running, "start")
+        eventually(lambda: "up" in output(), "it runs")
+        pending = self.submit(inside, "sleep", "600", urgency=0)
+        # It learns when the end is, and then is away.
+        self.middle.awaited = b"resource-update"
+        with self.stopped_worker():
+            self.end_in(jobid, 40 * 60 + MARGIN + 1)
+            eventually(lambda: self.middle.passed, "it has been told")
+            self.leave()
+        eventually(lambda: self.exceptions(inside, pending), "it is closed")
+        eventually(lambda: "told" in output(), "SIGTERM has come")
+        self.assertEqual(self.window(jobid)["closed"], 0)
+        self.meet()
+        eventually(lambda: self.window(jobid)["termed"], "it is back")
+        self.assertEqual(self.record(jobid)["state"], "stopping")
+        self.assertEqual(
+            [kind for kind, _, _ in self.exceptions(inside, pending)], ["dat-close"]
+        )
+        self.assertEqual(output().count("told"), 1)
+        self.dat("grant", GUEST).succeeded()
 
 
 class Adopted(WindowTest, AdoptTest):
