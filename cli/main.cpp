@@ -136,6 +136,37 @@ std::string hint_at(const CLI::App& command, const std::string& what, const char
     return {};
 }
 
+// The command that `first` names; all of them for --help, and for what names none.
+// Setting them all up takes as long as `status` does.
+void add_commands(CLI::App& app, cli::Chosen& chosen, std::string_view first,
+                  std::vector<std::string> after_dashes)
+{
+    using Add = std::function<void()>;
+    auto of = [&](void (*add)(CLI::App&, cli::Chosen&)) -> Add {
+        return [&app, &chosen, add] { add(app, chosen); };
+    };
+    const std::pair<std::string_view, Add> commands[] = {
+        {"start", of(cli::add_start)},
+        {"status", of(cli::add_status)},
+        {"grant", of(cli::add_grant)},
+        {"revoke", of(cli::add_revoke)},
+        {"extend", of(cli::add_extend)},
+        {"stop", of(cli::add_stop)},
+        {"adopt", of(cli::add_adopt)},
+        {"config", of(cli::add_config)},
+        {"check", of(cli::add_check)},
+        {"report", of(cli::add_report)},
+        {"run", [&] { cli::add_run(app, chosen, std::move(after_dashes)); }},
+        {"sandbox", of(cli::add_sandbox)},
+    };
+    for (auto& [name, add] : commands)
+        if (name == first)
+            return add();
+    if (first != "--version")
+        for (auto& [name, add] : commands)
+            add();
+}
+
 int run_command(int argc, char** argv)
 {
     flux::show_jobids_in_ascii(flux::jobids_need_ascii());
@@ -146,24 +177,14 @@ int run_command(int argc, char** argv)
     app.require_subcommand(1);
     app.footer("Each command explains itself with --help. See flux-dat(1).");
     cli::Chosen chosen;
-    cli::add_start(app, chosen);
-    cli::add_status(app, chosen);
-    cli::add_grant(app, chosen);
-    cli::add_revoke(app, chosen);
-    cli::add_extend(app, chosen);
-    cli::add_stop(app, chosen);
-    cli::add_adopt(app, chosen);
-    cli::add_config(app, chosen);
-    cli::add_check(app, chosen);
-    cli::add_report(app, chosen);
     std::vector<std::string> after_dashes;
-    if (argc > 1 && std::string_view(argv[1]) == "run") {
+    std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "run") {
         auto dashes = std::find(argv, argv + argc, std::string_view("--"));
         after_dashes.assign(dashes, argv + argc);
         argc = static_cast<int>(dashes - argv);
     }
-    cli::add_run(app, chosen, std::move(after_dashes));
-    cli::add_sandbox(app, chosen);
+    add_commands(app, chosen, first, std::move(after_dashes));
     // CLI11 would only say that some command is missing.
     auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
