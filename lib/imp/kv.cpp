@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <optional>
+#include <utility>
 
 namespace fluxdat::imp {
 
@@ -14,15 +16,14 @@ namespace {
 // The largest double has 309 digits before the point.
 constexpr std::size_t real_text_max = 320;
 
-// std::to_chars and from_chars take no notice of the locale, where printf(3) may write
-// a comma.
+// Not std::to_chars, whose tables would be a seventh of the setuid program. printf(3)
+// may write a comma where somebody has called setlocale(3), which nobody does here; it
+// would not be read again then.
 std::string real_text(double value)
 {
     std::array<char, real_text_max> text;
-    auto end = std::to_chars(text.data(), text.data() + text.size(), value,
-                             std::chars_format::fixed, 6)
-                   .ptr;
-    return {text.data(), end};
+    auto length = std::snprintf(text.data(), text.size(), "%.6f", value);
+    return {text.data(), static_cast<std::size_t>(length)};
 }
 
 std::optional<std::string> timestamp_text(std::time_t value)
@@ -146,7 +147,7 @@ std::optional<std::string_view> take_field(std::string_view& bytes)
 
 } // namespace
 
-Result<> Kv::put(std::string_view key, Type type, std::string_view value)
+Result<> Kv::put(std::string_view key, Type type, std::string value)
 {
     if (key.empty())
         return fail("kv: a key is empty", EINVAL);
@@ -156,13 +157,13 @@ Result<> Kv::put(std::string_view key, Type type, std::string_view value)
         return fail("kv: more than " + std::to_string(kv_pairs_max) + " pairs", E2BIG);
     if (!index_.try_emplace(std::string(key), pairs_.size()).second)
         return fail("kv: the key " + in_quotes(key) + " comes twice", EEXIST);
-    pairs_.push_back({std::string(key), type, std::string(value)});
+    pairs_.push_back({std::string(key), type, std::move(value)});
     return {};
 }
 
-Result<> Kv::put_string(std::string_view key, std::string_view value)
+Result<> Kv::put_string(std::string_view key, std::string value)
 {
-    return put(key, Type::string, value);
+    return put(key, Type::string, std::move(value));
 }
 
 Result<> Kv::put_integer(std::string_view key, std::int64_t value)
@@ -289,7 +290,7 @@ Result<Kv> Kv::decode(std::string_view bytes)
             return fail("kv: the value of " + in_quotes(*key) + " is not "
                             + type_name(*type) + ": " + in_quotes(*value),
                         EINVAL);
-        if (auto done = kv.put(*key, *type, *value); !done)
+        if (auto done = kv.put(*key, *type, std::string(*value)); !done)
             return std::unexpected(std::move(done.error()));
     }
     return kv;
@@ -352,7 +353,8 @@ Result<Kv> kv_from_environment(const std::vector<std::string>& environment)
             return fail("kv: an environment entry is not NAME=VALUE: "
                             + in_quotes(entry),
                         EINVAL);
-        auto done = kv.put_string(entry.substr(0, equals), entry.substr(equals + 1));
+        auto done = kv.put_string(entry.substr(0, equals),
+                                  std::string(entry.substr(equals + 1)));
         if (!done)
             return std::unexpected(std::move(done.error()));
     }

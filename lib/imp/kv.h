@@ -52,7 +52,7 @@ public:
     // Each adds a pair at the end. Fails on an empty key, a NUL in key or string, a key
     // that is there already (EEXIST), a value that cannot be written (NaN, a year of
     // more than four digits), or kv_pairs_max.
-    Result<> put_string(std::string_view key, std::string_view value);
+    Result<> put_string(std::string_view key, std::string value);
     Result<> put_integer(std::string_view key, std::int64_t value);
     Result<> put_real(std::string_view key, double value);
     Result<> put_boolean(std::string_view key, bool value);
@@ -81,7 +81,7 @@ public:
 private:
     friend Result<> kv_join(Kv& whole, const Kv& part, std::string_view prefix);
     friend Kv kv_split(const Kv& whole, std::string_view prefix);
-    Result<> put(std::string_view key, Type type, std::string_view value);
+    Result<> put(std::string_view key, Type type, std::string value);
     Result<const Pair*> get(std::string_view key, Type type) const;
 
     std::vector<Pair> pairs_;

@@ -21,6 +21,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// libstdc++ would name the exception that nobody caught, for which it brings along a
+// demangler of 40 KiB. Nothing here throws; what the library throws in spite of that
+// ends the program, and a core dump tells where.
+namespace __gnu_cxx {
+void __verbose_terminate_handler()
+{
+    std::abort();
+}
+} // namespace __gnu_cxx
+
 namespace fluxdat::imp {
 
 namespace {

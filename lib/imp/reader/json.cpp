@@ -104,7 +104,7 @@ Result<Kv> from_json(std::string_view text, const std::string& source)
     if (!members.J)
         return fail("invalid json input: J in " + source + " is not a string", EINVAL);
     Kv kv;
-    if (auto put = kv.put_string("J", *members.J); !put)
+    if (auto put = kv.put_string("J", std::move(*members.J)); !put)
         return fail("invalid json input: J: " + put.error().message, EINVAL);
     if (members.contained)
         if (auto contained = contain(text, kv); !contained)

@@ -24,7 +24,7 @@ std::string header(std::string_view mechanism, std::int64_t userid)
 {
     Kv kv;
     REQUIRE(kv.put_integer("version", 1));
-    REQUIRE(kv.put_string("mechanism", mechanism));
+    REQUIRE(kv.put_string("mechanism", std::string(mechanism)));
     REQUIRE(kv.put_integer("userid", userid));
     return base64_encode(kv.encode());
 }
