@@ -2,107 +2,19 @@
 // A connection against a broker that says what a test wants it to say.
 #include "lib/flux/connection.h"
 #include "lib/flux/services.h"
+#include "tests/unit/flux/fake_broker.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <filesystem>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace fluxdat;
 using namespace fluxdat::flux;
+using fluxdat::test::FakeBroker;
 
 namespace {
-
-// One client, served by a script in a thread of its own.
-class FakeBroker
-{
-public:
-    class Client
-    {
-    public:
-        explicit Client(int fd) : fd_(fd) {}
-        void send(std::string_view bytes)
-        {
-            while (!bytes.empty()) {
-                auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-                if (sent <= 0)
-                    return;
-                bytes.remove_prefix(static_cast<std::size_t>(sent));
-            }
-        }
-        void welcome() { send(std::string_view("\0", 1)); }
-        // The next request, or nothing when the client has gone.
-        std::optional<Message> receive()
-        {
-            char buffer[4096];
-            while (true) {
-                auto frame = frames_.next();
-                if (frame && *frame)
-                    return *decode(**frame);
-                auto size = ::read(fd_, buffer, sizeof(buffer));
-                if (size <= 0)
-                    return {};
-                frames_.feed({buffer, static_cast<std::size_t>(size)});
-            }
-        }
-        void respond(const Message& request, std::string_view payload)
-        {
-            send(encode(make_response(request, payload)));
-        }
-        void respond_error(const Message& request, int errnum,
-                           std::string_view text = {})
-        {
-            send(encode(make_error_response(request, errnum, text)));
-        }
-
-    private:
-        int fd_;
-        FrameReader frames_;
-    };
-
-    explicit FakeBroker(std::function<void(Client&)> script)
-    {
-        char name[] = "/tmp/flux-dat-test.XXXXXX";
-        directory_ = mkdtemp(name);
-        socket_ = directory_ + "/local";
-        listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        std::copy(socket_.begin(), socket_.end(), address.sun_path);
-        bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-        listen(listener_, 1);
-        thread_ = std::thread([this, script = std::move(script)] {
-            int fd = accept(listener_, nullptr, nullptr);
-            if (fd < 0)
-                return;
-            Client client(fd);
-            script(client);
-            close(fd);
-        });
-    }
-    ~FakeBroker()
-    {
-        shutdown(listener_, SHUT_RDWR);
-        close(listener_);
-        join();
-        std::filesystem::remove_all(directory_);
-    }
-    // Until the script has ended.
-    void join()
-    {
-        if (thread_.joinable())
-            thread_.join();
-    }
-    std::string uri() const { return "local://" + socket_; }
-
-private:
-    std::string directory_, socket_;
-    int listener_ = -1;
-    std::thread thread_;
-};
 
 // Connects and makes one call.
 Task<Result<Json>> call(Loop& loop, std::string uri, Interrupt* interrupt = nullptr)
