@@ -283,25 +283,22 @@ Result<std::string> queue_of(const Asked& asked, const Json& config)
     return queue;
 }
 
-Verdict check_queue(const std::string& queue, const Json& status)
+Verdict check_queue(const QueueStatus& queue)
 {
-    auto name = queue.empty() ? std::string("the queue") : "queue " + queue;
-    auto which = queue.empty() ? std::string() : " " + queue;
-    auto is = [&](const char* key) {
-        return status.is_object() && status.contains(key) && status[key] == true;
-    };
-    auto reason = [&](const char* key) {
-        auto text = flux::text_at(status, key);
+    auto name = queue.name.empty() ? std::string("the queue") : "queue " + queue.name;
+    auto which = queue.name.empty() ? std::string() : " " + queue.name;
+    auto reason = [&](const std::string& text) {
         return text.empty() ? text : ": " + text;
     };
-    if (!is("enable"))
-        return failed("queue",
-                      fmt::format("{} takes no jobs{}", name, reason("disable_reason")),
-                      "flux queue enable" + which);
-    if (!is("start"))
+    if (!queue.enabled)
+        return failed(
+            "queue",
+            fmt::format("{} takes no jobs{}", name, reason(queue.disable_reason)),
+            "flux queue enable" + which);
+    if (!queue.started)
         return failed("queue",
                       fmt::format("{} is stopped, so that its jobs wait{}", name,
-                                  reason("stop_reason")),
+                                  reason(queue.stop_reason)),
                       "flux queue start" + which);
     return passed("queue", name + " takes jobs and runs them");
 }

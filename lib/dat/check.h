@@ -8,6 +8,7 @@
 // The ids are for scripts: flux-dat(1) lists them, and they keep their meaning.
 #pragma once
 
+#include "lib/dat/queues.h"
 #include "lib/flux/hostlist.h"
 #include "lib/flux/idset.h"
 #include "lib/flux/json.h"
@@ -84,7 +85,7 @@ struct Asked {
 Result<std::string> queue_of(const Asked& asked, const Json& config);
 
 // "queue": `status` is what job-manager.queue-status answered.
-Verdict check_queue(const std::string& queue, const Json& status);
+Verdict check_queue(const QueueStatus& queue);
 
 // "limits": of policy and of the queue (RFC 33).
 Verdict check_limits(const Asked& asked, const std::string& queue, const Json& config);

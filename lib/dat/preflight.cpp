@@ -115,13 +115,8 @@ private:
             co_return;
         }
         queue_ = *queue;
-        Json payload = Json::object();
-        if (!queue_.empty())
-            payload["name"] = queue_;
-        auto status =
-            co_await parent_.rpc("job-manager.queue-status", std::move(payload));
-        add(status ? check_queue(queue_, *status)
-                   : skipped("queue", status.error().message));
+        auto status = co_await queue_status(parent_, queue_);
+        add(status ? check_queue(*status) : skipped("queue", status.error().message));
         add(check_limits(asked_, queue_, config_));
     }
 
