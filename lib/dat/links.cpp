@@ -24,8 +24,10 @@ flux::Task<Result<>> Links::connect_dat()
         (void)set_clock({});
     }
     dat->on_lost([this](const Error& error) {
-        lost_dat = true;
-        end.raise(error); // so is the reason to be
+        // What this process cannot read is no broker that died: it ends, and another
+        // one begins.
+        lost_dat = error.errnum != EPROTO;
+        end.raise(error); // with the broker goes the reason to be
     });
     auto jobid = co_await flux::attribute(*dat, "jobid");
     auto parent_of = co_await flux::attribute(*dat, "parent-uri");

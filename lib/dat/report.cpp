@@ -3,6 +3,7 @@
 
 #include "lib/clock.h"
 #include "lib/dat/audit.h"
+#include "lib/dat/jobs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,22 +64,10 @@ bool read_usage(const Json& json, Usage& usage)
     return true;
 }
 
-flux::Task<Result<Json>> jobs_of(flux::Connection& dat, Json constraint,
-                                 flux::Interrupt* interrupt)
+// What usage_of() reads.
+Json used_attributes()
 {
-    Json payload{{"max_entries", 0},
-                 {"attrs",
-                  {"userid", "state", "t_run", "t_cleanup", "t_inactive", "nnodes",
-                   "ncores", "result"}},
-                 {"constraint", std::move(constraint)}};
-    auto answer = co_await dat.rpc("job-list.list", std::move(payload),
-                                   flux::nodeid_any, interrupt);
-    if (!answer)
-        co_return std::unexpected(std::move(answer.error()));
-    auto list = answer->find("jobs");
-    if (list == answer->end() || !list->is_array())
-        co_return fail("job-list.list: an answer without jobs");
-    co_return Json(std::move(*list));
+    return {"userid", "state", "t_run", "t_inactive", "nnodes", "ncores", "result"};
 }
 
 } // namespace
@@ -183,41 +172,51 @@ flux::Task<Result<>> Tally::update(flux::Connection& dat, flux::Interrupt* inter
 {
     // The running ones first: one that ends in between is then counted with those that
     // have ended, and taken off here.
+    std::map<flux::JobId, UsedBy> running;
+    double now = wall_clock();
     Json active{{"states", {"running"}}};
-    auto running = co_await jobs_of(dat, std::move(active), interrupt);
-    if (!running)
-        co_return std::unexpected(running.error());
+    auto listed = co_await for_each_job(
+        dat, std::move(active), used_attributes(),
+        [&](const Json& job) {
+            running[flux::integer_at<flux::JobId>(job, "id")] = usage_of(job, now);
+        },
+        interrupt);
+    if (!listed)
+        co_return listed;
     double margin = overlap / real_seconds(1);
     Json over{{"states", {"inactive"}}};
     if (counted_until_ > margin) {
         auto since = fmt::format(">={:.6f}", counted_until_ - margin);
         over = {{"and", Json::array({over, {{"t_inactive", Json::array({since})}}})}};
     }
-    auto ended = co_await jobs_of(dat, std::move(over), interrupt);
-    if (!ended)
-        co_return std::unexpected(ended.error());
-    std::set<flux::JobId> just_ended;
-    for (auto& job : *ended) {
-        auto id = flux::integer_at<flux::JobId>(job, "id");
-        double when = flux::number_at(job, "t_inactive");
-        just_ended.insert(id);
-        if (!recent_.emplace(id, when).second)
-            continue;
-        counted_until_ = std::max(counted_until_, when);
-        auto used = usage_of(job, when);
-        ended_[used.userid] += used.usage;
-    }
-    std::erase_if(recent_, [&](const auto& entry) {
-        return entry.second < counted_until_ - margin;
-    });
+    auto ended = ended_;
+    auto recent = recent_;
+    double until = counted_until_;
+    listed = co_await for_each_job(
+        dat, std::move(over), used_attributes(),
+        [&](const Json& job) {
+            auto id = flux::integer_at<flux::JobId>(job, "id");
+            double when = flux::number_at(job, "t_inactive");
+            running.erase(id);
+            if (recent_.contains(id))
+                return;
+            until = std::max(until, when);
+            if (when >= until - margin) // not all that there have ever been
+                recent.emplace(id, when);
+            auto used = usage_of(job, when);
+            ended[used.userid] += used.usage;
+        },
+        interrupt);
+    if (!listed)
+        co_return listed;
+    std::erase_if(recent,
+                  [&](const auto& entry) { return entry.second < until - margin; });
+    ended_ = std::move(ended);
+    recent_ = std::move(recent);
+    counted_until_ = until;
     running_.clear();
-    double now = wall_clock();
-    for (auto& job : *running) {
-        if (just_ended.contains(flux::integer_at<flux::JobId>(job, "id")))
-            continue;
-        auto used = usage_of(job, now);
+    for (auto& [id, used] : running)
         running_[used.userid] += used.usage;
-    }
     co_return Result<>{};
 }
 

@@ -3,8 +3,10 @@
 
 #include "lib/clock.h"
 #include "lib/dat/audit.h"
+#include "lib/dat/jobs.h"
 #include "lib/dat/queues.h"
 #include "lib/dat/terminals.h"
+#include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
 
 #include <algorithm>
@@ -18,14 +20,19 @@ namespace {
 // Seconds that jobs have between SIGTERM and SIGKILL at the end, beside their grace;
 // and that a job may take to be gone after the latter. Within end_margin.
 constexpr double term_time = 3, kill_time = 1;
+// Seconds that it may take at the end to cancel what is pending; the instance's own end
+// does so with those that are left.
+constexpr double cancel_time = 2;
+// Seconds that it may take to tell jobs something. There may be hundreds of thousands
+// pending, and what is due next does not wait for all of them.
+constexpr double tell_time_max = 5;
+// Seconds before queues are closed again where that failed.
+constexpr double close_pause = 5;
 // Exceptions (RFC 21) that only tell something.
 constexpr const char *stop_type = "dat-stop", *warn_type = "dat-warn",
                      *close_type = "dat-close";
 
-Json in_states(const char* state)
-{
-    return {{"states", {state}}};
-}
+const Error takes_too_long{"it takes too long", ETIMEDOUT};
 
 } // namespace
 
@@ -72,16 +79,25 @@ flux::Task<void> Shutdown::stop(double grace)
 flux::Task<void> Shutdown::run()
 {
     while (!links_.end.reason()) {
-        if (window().span.end() != told_end_)
+        if (window().span.end() != told_end_) {
             co_await end_has_moved();
-        auto now = due(window(), wall_clock());
+            continue; // it may have moved again meanwhile
+        }
+        double now = wall_clock();
+        auto to_do = due(window(), now);
+        if (now < close_again_)
+            to_do.close = false;
         if (idle_ && window().closed > 0
             && (window().span.stopped() || window().termed > 0))
-            now.end = true;
-        if (!now.none())
-            co_await carry_out(now);
-        else
-            co_await wait(next_after(window().plan, wall_clock()));
+            to_do.end = true;
+        if (!to_do.none()) {
+            co_await carry_out(to_do);
+            continue;
+        }
+        double next = next_after(window().plan, now);
+        if (close_again_ > now && (next <= 0 || close_again_ < next))
+            next = close_again_;
+        co_await wait(next);
     }
 }
 
@@ -93,7 +109,7 @@ flux::Task<void> Shutdown::wait(double until)
     std::vector<flux::Task<bool>> waits;
     waits.push_back(sleep_until(until));
     if (window().closed > 0 && (window().span.stopped() || window().termed > 0))
-        waits.push_back(wait_until_idle());
+        waits.push_back(wait_until_idle(woken_));
     (void)co_await flux::when_all(std::move(waits));
 }
 
@@ -107,15 +123,15 @@ flux::Task<bool> Shutdown::sleep_until(double time)
     co_return true;
 }
 
-flux::Task<bool> Shutdown::wait_until_idle()
+flux::Task<bool> Shutdown::wait_until_idle(flux::Interrupt& interrupt)
 {
     auto idle = co_await links_.dat->rpc("job-manager.idle", nullptr, flux::nodeid_any,
-                                         &woken_);
-    if (!idle && !woken_.reason() && !links_.end.reason())
+                                         &interrupt);
+    if (!idle && !interrupt.reason() && !links_.end.reason())
         complain("cannot wait for the jobs to end: " + idle.error().message);
     idle_ = idle.has_value();
     if (idle_)
-        woken_.raise({"no job runs"});
+        interrupt.raise({"no job runs"});
     co_return idle_;
 }
 
@@ -126,22 +142,22 @@ std::string Shutdown::ends_when() const
     return left >= 1 ? "in " + flux::format_fsd(std::round(left)) : "now";
 }
 
-flux::Task<void> Shutdown::carry_out(Due due)
+flux::Task<void> Shutdown::carry_out(Due to_do)
 {
-    if (due.end)
+    if (to_do.end)
         co_return co_await end();
-    double now = wall_clock();
-    if (due.close) {
-        window().closed = now;
-        idle_ = false;
-        co_await close();
-    }
-    if (due.warn) {
-        window().warned = now;
+    // All that takes time; what is due may be another afterwards.
+    auto is_still_due = [&](bool Due::*what) {
+        return to_do.*what && window().span.end() == told_end_;
+    };
+    if (to_do.close && !co_await close())
+        close_again_ = wall_clock() + close_pause / real_seconds(1);
+    if (is_still_due(&Due::warn)) {
+        window().warned = wall_clock();
         co_await warn(fmt::format("this DAT ends {}", ends_when()));
     }
-    if (due.term) {
-        window().termed = now;
+    if (is_still_due(&Due::term)) {
+        window().termed = wall_clock();
         co_await signal_jobs(SIGTERM);
     }
     co_await book_.update_if_announced();
@@ -150,16 +166,13 @@ flux::Task<void> Shutdown::carry_out(Due due)
 // Somebody gave the DAT's job another time limit, or stopped the DAT.
 flux::Task<void> Shutdown::end_has_moved()
 {
-    double before = std::exchange(told_end_, window().span.end());
+    told_end_ = window().span.end();
     auto& done = window();
     if (done.span.stopped())
         co_return; // what is due says it
     double now = wall_clock();
-    audit(fmt::format("the DAT \"{}\" ({}): its end has moved by {}, to {:.0f}",
-                      book_.record().name, flux::format_jobid_ascii(links_.id),
-                      before > 0 && told_end_ > 0 ? flux::format_fsd(told_end_ - before)
-                                                  : "an unlimited time",
-                      told_end_));
+    audit(told_end_ > 0 ? "its end has moved, to " + flux::format_datetime(told_end_)
+                        : "it has no time limit any more");
     bool is_known = done.warned > 0 || done.closed > 0;
     // Where the window has become too short for it, it has been done in time.
     auto lies_ahead = [&](double at) { return at > now || told_end_ <= 0; };
@@ -179,23 +192,26 @@ flux::Task<void> Shutdown::end_has_moved()
     co_await book_.update_if_announced();
 }
 
-flux::Task<void> Shutdown::close()
+// Whether they are closed. Only then it is recorded, and those who wait are told.
+flux::Task<bool> Shutdown::close()
 {
     auto& record = book_.record();
+    auto reason = record.stop_reason.empty() ? "its window ends" : record.stop_reason;
+    auto why = fmt::format("{}, it ends {}", reason, ends_when());
+    auto closed = co_await close_queues(*links_.dat, why);
+    if (!closed) {
+        if (!links_.end.reason())
+            complain("cannot close the queues: " + closed.error().message);
+        co_return false;
+    }
+    window().closed = wall_clock();
+    idle_ = false;
     record.state = State::stopping;
     if (record.stop_reason.empty())
-        record.stop_reason = "its window ends";
-    auto why = fmt::format("{}, it ends {}", record.stop_reason, ends_when());
-    auto closed = co_await close_queues(*links_.dat, why);
-    if (!closed)
-        complain("cannot close the queues: " + closed.error().message);
-    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("pending"));
-    if (!jobs)
-        co_return complain("cannot tell the pending jobs: " + jobs.error().message);
-    for (auto& job : *jobs)
-        (void)co_await flux::raise(
-            *links_.dat, job.id, close_type, flux::severity_least,
-            "this DAT is closed, no job starts any more: " + why);
+        record.stop_reason = reason;
+    co_await tell_jobs("pending", close_type,
+                       "this DAT is closed, no job starts any more: " + why);
+    co_return true;
 }
 
 flux::Task<void> Shutdown::reopen()
@@ -210,8 +226,7 @@ flux::Task<void> Shutdown::reopen()
         complain("cannot open the queues again: " + opened.error().message);
 }
 
-// An exception that is not fatal is what a guest sees who is attached to a job. A
-// job that has ended meanwhile takes none.
+// An exception that is not fatal is what a guest sees who is attached to a job.
 flux::Task<void> Shutdown::warn(std::string text)
 {
     // Not waited for: a node may take its time, and a broker that dies never answers.
@@ -220,40 +235,52 @@ flux::Task<void> Shutdown::warn(std::string text)
         fmt::format("Message of the DAT \"{}\" ({}): {}", book_.record().name,
                     flux::format_jobid_ascii(links_.id), text),
         book_.desired().guests()));
-    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("running"));
+    co_await tell_jobs("running", window().span.stopped() ? stop_type : warn_type,
+                       text);
+}
+
+// A job that has ended meanwhile takes none.
+flux::Task<void> Shutdown::tell_jobs(std::string state, std::string type,
+                                     std::string text)
+{
+    flux::Deadline limit(links_.loop, tell_time_max, takes_too_long, &links_.end);
+    auto jobs = co_await jobs_in(*links_.dat, state, &limit.interrupt());
     if (!jobs)
-        co_return complain("cannot warn the jobs: " + jobs.error().message);
-    for (auto& job : *jobs)
-        (void)co_await flux::raise(*links_.dat, job.id,
-                                   window().span.stopped() ? stop_type : warn_type,
-                                   flux::severity_least, text);
+        co_return complain(fmt::format("cannot tell the {} jobs that {}: {}", state,
+                                       text, jobs.error().message));
+    auto raise = [&](flux::JobId id) {
+        return flux::raise(*links_.dat, id, type, flux::severity_least, text);
+    };
+    co_await to_all(std::move(*jobs), raise, &limit.interrupt());
 }
 
 flux::Task<void> Shutdown::signal_jobs(int signum)
 {
-    auto jobs = co_await flux::list_jobs(*links_.dat, in_states("running"));
+    auto jobs = co_await jobs_in(*links_.dat, "running", &links_.end);
+    if (!jobs)
+        co_return complain("cannot signal the jobs: " + jobs.error().message);
+    auto kill = [&](flux::JobId id) { return flux::kill(*links_.dat, id, signum); };
+    co_await to_all(std::move(*jobs), kill, &links_.end);
+}
+
+flux::Task<void> Shutdown::cancel_jobs(std::string state, flux::Interrupt& limit)
+{
+    auto jobs = co_await jobs_in(*links_.dat, state, &limit);
     if (!jobs)
         co_return complain(
-            fmt::format("cannot signal the jobs: {}", jobs.error().message));
-    for (auto& job : *jobs) // one that has ended meanwhile takes none
-        (void)co_await flux::kill(*links_.dat, job.id, signum);
+            fmt::format("cannot cancel the {} jobs: {}", state, jobs.error().message));
+    auto cancel = [&](flux::JobId id) {
+        return flux::raise(*links_.dat, id, "cancel", flux::severity_fatal,
+                           "this DAT has ended");
+    };
+    co_await to_all(std::move(*jobs), cancel, &limit);
 }
 
 // Whether no job runs, or came to run no more within these (real) seconds.
 flux::Task<bool> Shutdown::idle_within(double seconds)
 {
-    woken_.clear();
-    auto limit = [](Shutdown& self, double time) -> flux::Task<bool> {
-        (void)co_await self.links_.loop.sleep(time, &self.woken_);
-        self.woken_.raise({"it takes too long"});
-        co_return true;
-    };
-    flux::InterruptScope ended(&links_.end, [&] { woken_.raise({"the DAT ends"}); });
-    std::vector<flux::Task<bool>> waits;
-    waits.push_back(limit(*this, seconds));
-    waits.push_back(wait_until_idle());
-    auto done = co_await flux::when_all(std::move(waits));
-    co_return done[1];
+    flux::Deadline limit(links_.loop, seconds, takes_too_long, &links_.end);
+    co_return co_await wait_until_idle(limit.interrupt());
 }
 
 // The instance's own end would cancel the jobs too, but without saying why; and it
@@ -262,15 +289,13 @@ flux::Task<bool> Shutdown::idle_within(double seconds)
 flux::Task<void> Shutdown::end()
 {
     if (window().closed <= 0)
-        co_await close();
-    Json active{{"states", {"pending", "running"}}};
-    auto jobs = co_await flux::list_jobs(*links_.dat, std::move(active));
-    if (!jobs)
-        complain("cannot cancel the jobs: " + jobs.error().message);
-    else
-        for (auto& job : *jobs)
-            (void)co_await flux::raise(*links_.dat, job.id, "cancel",
-                                       flux::severity_fatal, "this DAT has ended");
+        (void)co_await close();
+    {
+        // What runs first: there is less of it, and it needs its time.
+        flux::Deadline limit(links_.loop, cancel_time, takes_too_long, &links_.end);
+        co_await cancel_jobs("running", limit.interrupt());
+        co_await cancel_jobs("pending", limit.interrupt());
+    }
     bool quiet = co_await idle_within(term_time);
     if (!quiet && !links_.end.reason()) {
         co_await signal_jobs(SIGKILL);
@@ -279,8 +304,7 @@ flux::Task<void> Shutdown::end()
     auto& record = book_.record();
     if (!quiet && !links_.end.reason())
         complain("some jobs did not end when they were killed");
-    audit(fmt::format("the DAT \"{}\" ({}): ended, {}", record.name,
-                      flux::format_jobid_ascii(links_.id), record.stop_reason));
+    audit("ended, " + record.stop_reason);
     // The end of the supervisor is the end of a DAT whose initial program it is.
     if (links_.adopted && links_.parent) {
         auto why = window().span.stopped() ? "flux-dat stop" : "its window is over";

@@ -32,24 +32,27 @@ private:
     Window& window() { return book_.record().window; }
     flux::Task<void> run();
     flux::Task<void> wait(double until);
-    flux::Task<void> carry_out(Due due);
+    flux::Task<void> carry_out(Due to_do);
     flux::Task<void> end_has_moved();
-    flux::Task<void> close();
+    flux::Task<bool> close();
     flux::Task<void> reopen();
     flux::Task<void> end();
     flux::Task<void> warn(std::string text);
+    flux::Task<void> tell_jobs(std::string state, std::string type, std::string text);
     flux::Task<void> signal_jobs(int signum);
+    flux::Task<void> cancel_jobs(std::string state, flux::Interrupt& limit);
     flux::Task<bool> sleep_until(double time);
-    flux::Task<bool> wait_until_idle();
+    flux::Task<bool> wait_until_idle(flux::Interrupt& interrupt);
     flux::Task<bool> idle_within(double seconds);
     std::string ends_when() const;
 
     Links& links_;
     Book& book_;
     bool following_ = false;
-    bool idle_ = false;     // closed, and no job runs
-    double told_end_ = 0;   // the end that people know of
-    flux::Interrupt woken_; // from waiting
+    bool idle_ = false;      // closed, and no job runs
+    double told_end_ = 0;    // the end that people know of
+    double close_again_ = 0; // when to try again to close the queues, which failed
+    flux::Interrupt woken_;  // from waiting
 };
 
 } // namespace fluxdat::dat

@@ -73,6 +73,8 @@ public:
         }
         // Answers that are still being made end with what they wait for.
         book_.close();
+        if (auto& lost = links_.dat->lost(); lost && !links_.lost_dat)
+            co_return std::unexpected(*lost);
         links_.dat->close(); // not away yet: they go on with it, and see that it is
                              // lost
         co_return Result<>{};
@@ -94,7 +96,8 @@ private:
         }
         if (links_.lost_dat)
             co_await end_headless_job();
-        else if (links_.end.reason() && !links_.parent->lost() && !book_.removed())
+        else if (links_.end.reason() && !links_.dat->lost() && !links_.parent->lost()
+                 && !book_.removed())
             co_await reporter_.finish();
         links_.parent.reset();
         co_return served;
