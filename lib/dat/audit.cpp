@@ -53,8 +53,11 @@ std::string summary(const Desired::Effect& effect)
 
 namespace {
 
-void log(int priority, const std::string& text)
+std::string spoken_for; // with what separates it from the rest
+
+void log(int priority, std::string text)
 {
+    text.insert(0, spoken_for);
     say(stderr, "flux-dat supervise: {}\n", text);
     std::fflush(stderr);
     // The ident is given with each line: openlog(3) would hold on to a pointer.
@@ -62,6 +65,12 @@ void log(int priority, const std::string& text)
 }
 
 } // namespace
+
+void speak_for(const std::string& name, flux::JobId id)
+{
+    spoken_for =
+        fmt::format("the DAT \"{}\" ({}): ", name, flux::format_jobid_ascii(id));
+}
 
 void audit(const std::string& text)
 {

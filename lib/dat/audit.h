@@ -7,6 +7,7 @@
 #pragma once
 
 #include "lib/dat/changes.h"
+#include "lib/flux/jobid.h"
 
 namespace fluxdat::dat {
 
@@ -15,6 +16,9 @@ namespace fluxdat::dat {
 // each kind. Empty if nothing was changed.
 constexpr std::size_t summary_ids_max = 20;
 std::string summary(const Desired::Effect& effect);
+
+// Of which DAT both say what they say from now on; one machine may have several.
+void speak_for(const std::string& name, flux::JobId id);
 
 // One line, at once to both: the trail, and what went wrong.
 void audit(const std::string& text);

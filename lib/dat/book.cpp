@@ -162,9 +162,8 @@ void Book::take_change(const Change& change, double when)
 {
     auto effect = desired_.apply(change, when);
     if (effect && !effect->none())
-        audit(fmt::format("the DAT \"{}\" ({}): user {} {} (generation {})",
-                          record_.name, flux::format_jobid_ascii(links_.id), change.by,
-                          summary(*effect), desired_.guests().generation));
+        audit(fmt::format("user {} {} (generation {})", change.by, summary(*effect),
+                          desired_.guests().generation));
     put_in_force();
     links_.loop.spawn(update_when_settled(desired_.guests().generation));
     auto posted = posted_.find(change.key);

@@ -291,8 +291,8 @@ flux::Task<void> Requests::undo(flux::Message request)
         links_.respond(request, answer);
         co_return;
     }
-    audit(fmt::format("the job {} is no longer adopted: user {} has undone it",
-                      flux::format_jobid_ascii(links_.id), request.userid));
+    audit(
+        fmt::format("it is no longer adopted: user {} has undone it", request.userid));
     links_.respond(request, answer);
     links_.end.raise({"the adoption is undone"});
 }

@@ -43,6 +43,10 @@ flux::Task<void> Watch::follow_ranks()
     RanksUp ranks;
     while (true) {
         auto answer = co_await journal.next();
+        if (!answer && answer.error().errnum != ENOSYS && !links_.end.reason())
+            complain("cannot follow the ranks of this DAT; status shows them as they "
+                     "were: "
+                     + answer.error().message);
         if (!answer || !*answer)
             co_return;
         ranks.apply(**answer);
@@ -69,9 +73,8 @@ flux::Task<void> Watch::follow_jobs()
 {
     undrainer_.on_undrain = [this](const flux::Idset& ranks, flux::JobId id,
                                    uid_t user) {
-        audit(fmt::format("the DAT \"{}\" ({}): undrained the ranks {}, drained for "
-                          "the job {} of user {}, who is not on the guest list",
-                          book_.record().name, flux::format_jobid_ascii(links_.id),
+        audit(fmt::format("undrained the ranks {}, drained for the job {} of user {}, "
+                          "who is not on the guest list",
                           flux::format_idset(ranks), flux::format_jobid_ascii(id),
                           user));
     };
@@ -83,9 +86,8 @@ flux::Task<void> Watch::follow_jobs()
         if (now - said.when < cancelled_line_pause)
             return;
         said.when = now;
-        audit(fmt::format("the DAT \"{}\" ({}): cancelled the job {} of user {}, "
-                          "who is not on the guest list ({} so far)",
-                          book_.record().name, flux::format_jobid_ascii(links_.id),
+        audit(fmt::format("cancelled the job {} of user {}, who is not on the guest "
+                          "list ({} so far)",
                           flux::format_jobid_ascii(id), user, said.jobs));
     };
     auto followed = co_await evictor_.follow();

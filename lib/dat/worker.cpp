@@ -50,6 +50,7 @@ public:
         }
         if (!connected)
             co_return connected;
+        speak_for(book_.record().name, links_.id);
         double delay = reconnect_delay_min;
         // Whoever started an adopted instance has its queues as they are to be.
         if (!links_.adopted) {
