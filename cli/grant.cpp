@@ -107,15 +107,18 @@ struct Grant {
         return change;
     }
 
-    flux::Task<Result<int>> apply(flux::Loop& loop, dat::Change change)
+    flux::Task<Result<int>> apply(flux::Loop& loop, dat::Change change,
+                                  flux::Interrupt& interrupt)
     {
-        auto parent = co_await connect_parent(loop);
+        auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
+        flux::InterruptScope closing(&interrupt, [&parent] { (*parent)->close(); });
         auto dat = co_await dat::find_dat(**parent, selector);
         if (!dat)
-            co_return std::unexpected(dat.error());
-        auto changed = co_await dat::change_list(loop, **parent, *dat, change);
+            co_return std::unexpected(interrupt.reason().value_or(dat.error()));
+        auto changed =
+            co_await dat::change_list(loop, **parent, *dat, change, interrupt);
         if (!changed)
             co_return std::unexpected(changed.error());
         tell(*dat, change, *changed);
@@ -223,7 +226,9 @@ struct Grant {
         if (!parsed)
             return common.report(parsed.error());
         flux::Loop loop;
-        auto applied = loop.run(apply(loop, std::move(*parsed)));
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(loop, interrupt);
+        auto applied = loop.run(apply(loop, std::move(*parsed), interrupt));
         return applied ? finish(common, *applied) : common.report(applied.error());
     }
 };

@@ -48,11 +48,12 @@ Result<ListChanged> parse_answer(const Json& answer)
 }
 
 flux::Task<Result<ListChanged>> ask(flux::Loop& loop, flux::Connection& parent,
-                                    const Dat& dat, const Change& change)
+                                    const Dat& dat, const Change& change,
+                                    flux::Interrupt& interrupt)
 {
     auto payload = to_json(change);
-    auto answer =
-        co_await ask_supervisor(loop, parent, dat, "guests", std::move(payload));
+    auto answer = co_await ask_supervisor(loop, parent, dat, "guests",
+                                          std::move(payload), &interrupt);
     if (answer)
         co_return parse_answer(*answer);
     auto& error = answer.error();
@@ -131,7 +132,8 @@ flux::Task<Result<ListChanged>> record(flux::Connection& parent, const Dat& dat,
 } // namespace
 
 flux::Task<Result<ListChanged>> change_list(flux::Loop& loop, flux::Connection& parent,
-                                            Dat dat, Change change)
+                                            Dat dat, Change change,
+                                            flux::Interrupt& interrupt)
 {
     auto phase = dat.phase();
     if (phase == "starting" && !dat.record.adoption.empty())
@@ -139,9 +141,18 @@ flux::Task<Result<ListChanged>> change_list(flux::Loop& loop, flux::Connection& 
             "the adoption of the job {} was not finished: flux-dat adopt --undo "
             "{}, then adopt it again",
             flux::format_jobid(dat.job.id), flux::format_jobid_ascii(dat.job.id));
+    // GCC 12 miscompiles co_await in a conditional expression.
+    Result<ListChanged> changed;
     if (phase == "pending" || phase == "starting")
-        co_return co_await record(parent, dat, std::move(change));
-    co_return co_await ask(loop, parent, dat, change);
+        changed = co_await record(parent, dat, std::move(change));
+    else
+        changed = co_await ask(loop, parent, dat, change, interrupt);
+    if (!changed && interrupt.reason())
+        co_return fail("{}; whether the list was changed tells: flux-dat status --dat "
+                       "{}",
+                       interrupt.reason()->message,
+                       flux::format_jobid_ascii(dat.job.id));
+    co_return changed;
 }
 
 } // namespace fluxdat::dat

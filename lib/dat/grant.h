@@ -22,8 +22,11 @@ struct ListChanged {
 };
 
 // `change` without key and by. Errors: exit 7 for whoever may not; a list that no DAT
-// can have; that the DAT ends meanwhile, or its supervisor does not answer.
+// can have; that the DAT ends meanwhile, or its supervisor does not answer. Interrupted
+// (whoever raises that closes the connection, too), the error says how to see whether
+// the list was changed.
 flux::Task<Result<ListChanged>> change_list(flux::Loop& loop, flux::Connection& parent,
-                                            Dat dat, Change change);
+                                            Dat dat, Change change,
+                                            flux::Interrupt& interrupt);
 
 } // namespace fluxdat::dat

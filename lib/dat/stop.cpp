@@ -21,14 +21,23 @@ flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
 
 // Whether the supervisor took it on itself to end the DAT.
 flux::Task<Result<bool>> close_by_supervisor(flux::Loop& loop, flux::Connection& parent,
-                                             const Dat& dat, double grace)
+                                             const Dat& dat, double grace,
+                                             flux::Interrupt& interrupt)
 {
     Json payload{{"grace", grace}};
-    auto asked = co_await ask_supervisor(loop, parent, dat, "stop", std::move(payload));
+    auto asked = co_await ask_supervisor(loop, parent, dat, "stop", std::move(payload),
+                                         &interrupt);
     if (asked)
         co_return true;
-    int errnum = asked.error().errnum;
-    if (errnum == EPERM || parent.lost())
+    // Who takes the command back does not want less grace than he asked for.
+    if (interrupt.reason())
+        co_return std::unexpected(Error{
+            fmt::format("{} while the supervisor was asked to end the DAT; it may do "
+                        "so all the same (flux-dat status --dat {})",
+                        interrupt.reason()->message,
+                        flux::format_jobid_ascii(dat.job.id)),
+            interrupt.reason()->errnum, interrupt.reason()->exit});
+    if (asked.error().errnum == EPERM || parent.lost())
         co_return std::unexpected(asked.error());
     co_return false; // it is gone, or its node is
 }
@@ -48,7 +57,8 @@ flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
 {
     bool asked = false;
     if (!options.now && dat.phase() != "pending" && dat.phase() != "starting") {
-        auto taken = co_await close_by_supervisor(loop, parent, dat, options.grace);
+        auto taken =
+            co_await close_by_supervisor(loop, parent, dat, options.grace, interrupt);
         if (!taken)
             co_return std::unexpected(taken.error());
         asked = *taken;

@@ -19,7 +19,8 @@ std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id);
 
 // Ends the DAT and sees it end. A running one is asked to close by its supervisor; a
 // pending one, one without a supervisor that answers, and any with `now`, is cancelled.
-// What is interrupted is the waiting: the end goes on. `tell` gets what happens, a line
+// What is interrupted is the waiting: the end goes on, and where it was not known to
+// have begun, nothing is cancelled. `tell` gets what happens, a line
 // each. exit 7 for whoever is neither its owner nor the parent instance's.
 flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,
                           StopOptions options, flux::Interrupt& interrupt,

@@ -23,6 +23,7 @@ class WireProxy:
         self.messages = 0
         self.awaited = None  # bytes of a message
         self.passed = 0  # how many with them in it have been passed on
+        self.sent = b""  # what the client has said, all of it
         self.acted = False
         self.problem = None
         self.sockets = []
@@ -66,6 +67,7 @@ class WireProxy:
         try:
             while data := client.recv(1 << 16):
                 broker.sendall(data)
+                self.sent += data
             broker.shutdown(socket.SHUT_WR)
         except OSError:
             self.cut(client, broker)

@@ -356,6 +356,18 @@ class Grant(ListTest):
 
 
 @needs_root
+class TakenBack(ListTest):
+    def test_while_the_supervisor_is_asked(self):
+        [worker] = self.supervisors(worker=True)
+        os.kill(worker, signal.SIGSTOP)
+        proxy = self.proxy(0, None)  # which never comes
+        granting = self.dat_background("grant", STRANGER, env={"FLUX_URI": proxy.uri})
+        eventually(lambda: b".guests\0" in proxy.sent, "it asks")
+        ran = granting.signal(signal.SIGINT).wait().ended(1)
+        self.assert_says(ran, ["SIGINT; whether the list was changed tells", "flux-dat status"])
+        os.kill(worker, signal.SIGCONT)
+
+
 class Refused(ListTest):
     def refused(self, *arguments, status=2, says=()):
         ran = self.dat(*arguments).ended(status)

@@ -80,6 +80,20 @@ class Stop(SandboxTest):
         self.assertNotEqual(job.wait().status, 0)
         self.assert_no_dat_left()
 
+    def test_taken_back_while_the_supervisor_is_asked(self):
+        jobid = self.start("-N1", "--name", "demo")
+        [worker] = self.supervisors(worker=True)
+        os.kill(worker, signal.SIGSTOP)
+        proxy = self.proxy(0, None)  # which never comes
+        stopping = self.dat_background("stop", "--grace", "1h", env={"FLUX_URI": proxy.uri})
+        eventually(lambda: b".stop\0" in proxy.sent, "it asks")
+        ran = stopping.signal(signal.SIGINT).wait().ended(1)
+        self.assert_says(ran, ["SIGINT", "it may do so all the same", "flux-dat status --dat f"])
+        self.assertEqual([(dat["id"], dat["state"]) for dat in self.dats()], [(jobid, "ready")])
+        os.kill(worker, signal.SIGCONT)  # and it does
+        eventually(lambda: not self.dats(), "it has ended")
+        self.assert_no_dat_left()
+
     def test_bad_grace(self):
         self.start()
         ran = self.dat("stop", "--grace", "soon").ended(2)
