@@ -119,11 +119,12 @@ struct Status {
                                : detail_rows(details, now);
     }
 
-    flux::Task<Result<int>> show(flux::Loop& loop)
+    flux::Task<Result<int>> show(flux::Loop& loop, flux::Interrupt& interrupt)
     {
-        auto parent = co_await connect_parent(loop);
+        auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
+        flux::InterruptScope closing(&interrupt, [&parent] { (*parent)->close(); });
         if (shows_history)
             co_return co_await show_history(common, loop, **parent, selector,
                                             !no_header);
@@ -146,21 +147,26 @@ struct Status {
     }
 
     // A line of JSON whenever something has changed, until the DAT has ended.
-    flux::Task<Result<int>> follow_as_json(flux::Loop& loop)
+    flux::Task<Result<int>> follow_as_json(flux::Loop& loop, flux::Interrupt& interrupt)
     {
-        auto parent = co_await connect_parent(loop);
+        auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
+        flux::InterruptScope closing(&interrupt, [&parent] { (*parent)->close(); });
         View view(loop, selector);
+        std::string told;
         while (true) {
             auto changed = co_await view.look(**parent);
             if (!changed)
                 co_return std::unexpected(changed.error());
+            if (view.complaint() != told && !view.complaint().empty())
+                common.warn(view.complaint());
+            told = view.complaint();
             if (*changed)
                 print_json(view.json());
             if (std::fflush(stdout) != 0 || view.has_ended() || reader_is_gone())
                 co_return 0;
-            auto slept = co_await loop.sleep(question_interval);
+            auto slept = co_await loop.sleep(question_interval, &interrupt);
             if (!slept)
                 co_return std::unexpected(slept.error());
         }
@@ -277,10 +283,17 @@ struct Status {
         if (auto good = check(); !good)
             return common.report(good.error());
         flux::Loop loop;
-        auto shown = loop.run(!watches      ? show(loop)
-                              : common.json ? follow_as_json(loop)
-                                            : watch(loop));
-        return shown ? finish(common, *shown) : common.report(shown.error());
+        if (watches && !common.json) {
+            auto shown = loop.run(watch(loop));
+            return shown ? finish(common, *shown) : common.report(shown.error());
+        }
+        flux::Interrupt interrupt;
+        flux::InterruptSources sources(loop, interrupt);
+        auto shown =
+            loop.run(watches ? follow_as_json(loop, interrupt) : show(loop, interrupt));
+        if (shown)
+            return finish(common, *shown);
+        return common.report(interrupt.reason().value_or(shown.error()));
     }
 };
 

@@ -49,7 +49,8 @@ flux::Task<Result<bool>> View::look(flux::Connection& parent)
         auto found = co_await find(parent);
         if (!found)
             co_return std::unexpected(std::move(found.error()));
-        co_await ask(parent, *found);
+        if (auto asked = co_await ask(parent, *found); !asked)
+            co_return std::unexpected(std::move(asked.error()));
         dats_.clear();
         dats_.push_back(std::move(*found));
     } else {
@@ -76,18 +77,18 @@ flux::Task<Result<dat::Dat>> View::find(flux::Connection& parent)
     co_return dat ? std::move(*dat) : dat::Dat{std::move(*job), std::move(known)};
 }
 
-flux::Task<void> View::ask(flux::Connection& parent, const dat::Dat& dat)
+flux::Task<Result<>> View::ask(flux::Connection& parent, const dat::Dat& dat)
 {
     auto phase = dat.phase();
     complaint_.clear();
     if (phase != "ready" && phase != "stopping") {
         supervisor_ = nullptr;
-        co_return;
+        co_return Result<>{};
     }
     auto record = flux::dump_json(dat::to_json(dat.record));
     bool all = record != asked_at_;
     if (!all && !supervisor_.is_object())
-        co_return;
+        co_return Result<>{};
     Json nothing = Json::object();
     auto answer = co_await dat::ask_supervisor(
         loop_, parent, dat, all ? "status" : "jobs", std::move(nothing));
@@ -97,16 +98,19 @@ flux::Task<void> View::ask(flux::Connection& parent, const dat::Dat& dat)
             supervisor_ = std::move(*answer);
         else
             supervisor_["jobs"] = std::move(*answer);
-        co_return;
+        co_return Result<>{};
     }
+    if (parent.lost())
+        co_return std::unexpected(std::move(answer.error()));
     if (answer.error().errnum == EPERM) { // not to this user, whenever asked
         asked_at_ = std::move(record);
         supervisor_ = nullptr;
-        co_return;
+        co_return Result<>{};
     }
     if (all)
         supervisor_ = nullptr;
     complaint_ = "its supervisor does not answer: " + answer.error().message;
+    co_return Result<>{};
 }
 
 std::string View::ended_in_words() const

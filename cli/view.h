@@ -28,7 +28,8 @@ public:
     }
 
     // Asks the parent. Gives whether what json() says has changed. The first time, the
-    // errors of find_dat(); later the DAT is known by its id, and may have ended.
+    // errors of find_dat(); later the DAT is known by its id, and may have ended. To
+    // end it before its time, close the connection.
     flux::Task<Result<bool>> look(flux::Connection& parent);
 
     bool is_one() const { return selector_.has_value(); }
@@ -47,7 +48,7 @@ public:
 
 private:
     flux::Task<Result<dat::Dat>> find(flux::Connection& parent);
-    flux::Task<void> ask(flux::Connection& parent, const dat::Dat& dat);
+    flux::Task<Result<>> ask(flux::Connection& parent, const dat::Dat& dat);
 
     flux::Loop& loop_;
     std::optional<std::string> selector_;

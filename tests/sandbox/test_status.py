@@ -131,6 +131,22 @@ class Status(SandboxTest):
             ran = self.dat(command, "--dat", jobid, *(["games"] if command == "grant" else []))
             self.assert_says(ran.ended(3), ['the DAT "demo"', "has ended, at 20"])
 
+    def test_taken_back_while_the_supervisor_is_asked(self):
+        self.start("--name", "demo")
+        [worker] = self.supervisors(worker=True)
+        os.kill(worker, signal.SIGSTOP)
+        for options in ([], ["--json"], ["--json", "--watch"]):
+            with self.subTest(options=options):
+                proxy = self.proxy(-len(options), None)  # which never comes
+                asking = self.dat_background(
+                    "status", "--dat", "demo", *options, env={"FLUX_URI": proxy.uri}
+                )
+                eventually(lambda proxy=proxy: b".status\0" in proxy.sent, "it asks")
+                ran = asking.signal(signal.SIGINT).wait().ended(1)
+                self.assertEqual(ran.out, "")
+                self.assertEqual(ran.err, "flux-dat status: interrupted by SIGINT\n")
+        os.kill(worker, signal.SIGCONT)
+
     # Fields
 
     def test_fields(self):
@@ -316,6 +332,20 @@ class Watch(SandboxTest):
             running = self.watch(terminal, "--dat", "nosuch")
             self.assertEqual(running.wait().status, 3)
             self.assertNotIn("\x1b", terminal.raw())
+
+    def test_json_tells_that_the_supervisor_does_not_answer(self):
+        self.start("--name", "demo")
+        running = self.dat_background("status", "--watch", "--json", "--dat", "demo")
+        eventually(lambda: "\n" in running.stdout(), "the first")
+        [worker] = self.supervisors(worker=True)
+        [outer] = set(self.supervisors()) - {worker}
+        os.kill(outer, signal.SIGSTOP)  # which would start it again
+        os.kill(worker, signal.SIGKILL)
+        running.says("its supervisor does not answer")
+        os.kill(outer, signal.SIGCONT)
+        self.dat("stop", "--now").succeeded()
+        running.wait().succeeded()
+        self.assertEqual(running.stderr().count("does not answer"), 1, running.stderr())
 
     def test_json_has_a_line_for_each_change(self):
         self.start("--name", "demo")
