@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/terminal.h"
 
+#include "lib/readable.h"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -22,23 +24,11 @@ constexpr std::string_view home = "\x1b[H", erase_line = "\x1b[K",
 
 constexpr std::array watched_signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP};
 
-bool write_all(std::string_view bytes)
-{
-    while (!bytes.empty()) {
-        auto written = write(STDOUT_FILENO, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-}
-
 } // namespace
 
 struct Terminal::State {
     flux::Interrupt *wake = nullptr, *quit = nullptr; // null: nobody waits any more
+    Fd keys_watch;                                    // what `keys` polls
     uv_poll_t keys{};
     bool has_keys = false;
     std::array<uv_signal_t, watched_signals.size()> signals{};
@@ -58,7 +48,7 @@ struct Terminal::State {
             has_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
         }
         entered = true;
-        if (!write_all(enter_codes))
+        if (!write_all(STDOUT_FILENO, enter_codes))
             end(true);
     }
 
@@ -67,7 +57,7 @@ struct Terminal::State {
         if (!entered)
             return;
         entered = false;
-        write_all(leave_codes);
+        write_all(STDOUT_FILENO, leave_codes);
         if (has_keys)
             tcsetattr(STDIN_FILENO, TCSANOW, &before);
         has_keys = false;
@@ -132,7 +122,10 @@ Terminal::Terminal(flux::Loop& loop, flux::Interrupt& wake, flux::Interrupt& qui
         state_->open_handles++;
     }
     state_->enter();
-    if (state_->has_keys && uv_poll_init(loop.uv(), &state_->keys, STDIN_FILENO) == 0) {
+    if (state_->has_keys)
+        state_->keys_watch = watch_readable(STDIN_FILENO);
+    if (state_->keys_watch
+        && uv_poll_init(loop.uv(), &state_->keys, state_->keys_watch.get()) == 0) {
         state_->keys.data = state_;
         state_->open_handles++;
         uv_poll_start(&state_->keys, UV_READABLE, [](uv_poll_t* keys, int, int) {
@@ -178,7 +171,7 @@ void Terminal::draw(const std::vector<std::string>& lines)
         frame += "\r\n";
         frame += erase_screen;
     }
-    if (!write_all(frame))
+    if (!write_all(STDOUT_FILENO, frame))
         state_->end(true);
 }
 

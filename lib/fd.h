@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// A file descriptor that is closed with its scope. (lib/imp has its own, as it has its
-// own of everything.)
+// A file descriptor that is closed with its scope, and writing all of something to one.
+// (lib/imp has its own, as it has its own of everything.)
 #pragma once
 
+#include <cerrno>
+#include <poll.h>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -34,5 +37,22 @@ public:
 private:
     int fd_;
 };
+
+// All of it; false, and errno, where it cannot be. Waits also where somebody who has
+// the same open file has made it non-blocking.
+inline bool write_all(int fd, std::string_view bytes)
+{
+    while (!bytes.empty()) {
+        auto written = ::write(fd, bytes.data(), bytes.size());
+        pollfd room{fd, POLLOUT, 0};
+        if (written >= 0)
+            bytes.remove_prefix(static_cast<std::size_t>(written));
+        else if (errno == EAGAIN)
+            ::poll(&room, 1, -1);
+        else if (errno != EINTR)
+            return false;
+    }
+    return true;
+}
 
 } // namespace fluxdat

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/input.h"
 
+#include "lib/readable.h"
+
 #include <csignal>
-#include <sys/epoll.h>
 
 namespace fluxdat::dat {
 
@@ -20,11 +21,7 @@ Input::Input(flux::Loop& loop, int fd) : loop_(loop), fd_(fd)
 {
     // Between a look and the read, the foreground may change; the read then fails.
     std::signal(SIGTTIN, SIG_IGN);
-    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-    struct epoll_event readable = {};
-    readable.events = EPOLLIN;
-    if (epoll_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd_, &readable) < 0)
-        epoll_ = Fd();
+    epoll_ = watch_readable(fd_);
 }
 
 bool Input::in_background() const

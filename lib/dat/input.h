@@ -2,9 +2,8 @@
 //
 // A command's standard input, read as it comes: from a pipe, a file, a terminal.
 //
-// The descriptor is shared with other programs (the shell on a terminal, what else is
-// in a pipeline), so it is not made non-blocking, as libuv's own streams would; it is
-// looked at through an epoll(7) of this process. In the background of a terminal
+// The descriptor is shared with other programs, so it is not made non-blocking
+// (lib/readable.h). In the background of a terminal
 // nothing is read, which would stop the process (SIGTTIN), and what is typed is for
 // somebody else.
 #pragma once

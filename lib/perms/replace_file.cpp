@@ -9,23 +9,6 @@
 
 namespace fluxdat::perms {
 
-namespace {
-
-bool write_all(int fd, std::string_view bytes)
-{
-    while (!bytes.empty()) {
-        auto written = ::write(fd, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0)
-            return false;
-        bytes.remove_prefix(static_cast<std::size_t>(written));
-    }
-    return true;
-}
-
-} // namespace
-
 Result<> replace_file(int directory, const std::string& path, const char* name,
                       const char* temporary, std::string_view text)
 {

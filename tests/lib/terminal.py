@@ -74,7 +74,9 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def is_restored(self):
-        return termios.tcgetattr(self.slave) == self.before
+        """Also for the shell, which has the same open file."""
+        flags = fcntl.fcntl(self.slave, fcntl.F_GETFL)
+        return termios.tcgetattr(self.slave) == self.before and not flags & os.O_NONBLOCK
 
     def raw(self):
         """All that was written so far."""
