@@ -3,7 +3,7 @@
 
 namespace fluxdat::flux {
 
-Result<Json> parse_json(std::string_view text)
+Result<Json> parse_json(std::string_view text, std::size_t depth_max)
 {
     std::size_t depth = 0;
     bool in_string = false;
@@ -17,9 +17,9 @@ Result<Json> parse_json(std::string_view text)
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            if (++depth > json_depth_max)
+            if (++depth > depth_max)
                 return std::unexpected(Error{
-                    fmt::format("JSON nested deeper than {}", json_depth_max), EPROTO});
+                    fmt::format("JSON nested deeper than {}", depth_max), EPROTO});
         } else if (c == '}' || c == ']') {
             if (depth > 0)
                 depth--;

@@ -14,11 +14,15 @@ namespace fluxdat::flux {
 
 using Json = nlohmann::json;
 
-// Deeper nesting is refused before it is parsed.
-constexpr std::size_t json_depth_max = 128; // objects and arrays within one another
+// Objects and arrays within one another that Flux takes (as its parser, jansson, does).
+constexpr std::size_t json_depth_flux = 2048;
+// Deeper nesting is refused before it is parsed. An answer to us may hold what anybody
+// else gave to Flux, a memo or a jobspec, within some more levels of its own: if it
+// were refused, that somebody would decide what we can read.
+constexpr std::size_t json_depth_max = json_depth_flux + 16;
 
 // A JSON object from text. errnum EPROTO.
-Result<Json> parse_json(std::string_view text);
+Result<Json> parse_json(std::string_view text, std::size_t depth_max = json_depth_max);
 
 // JSON as text, on one line. Bytes that are no UTF-8 are replaced by U+FFFD.
 std::string dump_json(const Json& json);

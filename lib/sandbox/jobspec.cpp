@@ -286,7 +286,7 @@ Result<> parse_system(const Json& system, Jobspec& spec)
 
 Result<Jobspec> parse_jobspec(std::string_view text)
 {
-    auto json = flux::parse_json(text);
+    auto json = flux::parse_json(text, flux::json_depth_flux);
     if (!json)
         return plain("jobspec: invalid JSON: " + json.error().message, EINVAL);
     Jobspec spec;

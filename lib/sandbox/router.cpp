@@ -221,7 +221,7 @@ void Router::call(const Method& method, std::uint32_t rank, const Message& reque
     }
     Json payload;
     if (!request.payload_text().empty()) {
-        auto parsed = flux::parse_json(request.payload_text());
+        auto parsed = flux::parse_json(request.payload_text(), flux::json_depth_flux);
         if (!parsed) {
             fail(request, EPROTO, "Protocol error");
             return;
