@@ -327,7 +327,8 @@ Result<> Door::apply(const GuestList& guests)
     if (auto out = shut_out(guests); !out)
         return out;
     Grants grants{::geteuid(), name_.job, guests};
-    if (auto written = write_grants(door_.get(), path_, grants, system_names());
+    if (auto written = write_grants(door_.get(), path_, grants,
+                                    old ? names_as_written(*old) : system_names());
         !written)
         return written;
     return set_access(door_.get(), path_, guests);

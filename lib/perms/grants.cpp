@@ -116,8 +116,12 @@ Result<> number_header(LineReader& lines, std::string_view key, Number& number)
     return {};
 }
 
-// The id of "ID NAME", what is left of a guest's line.
-Result<std::uint32_t> guest(const LineReader& lines, std::string_view fields)
+// "ID NAME", what is left of a guest's line.
+struct GuestLine {
+    std::uint32_t id;
+    std::string_view name;
+};
+Result<GuestLine> guest(const LineReader& lines, std::string_view fields)
 {
     std::uint32_t id = 0;
     auto space = fields.find(' ');
@@ -125,7 +129,7 @@ Result<std::uint32_t> guest(const LineReader& lines, std::string_view fields)
         return lines.bad("expected a decimal id");
     if (space == std::string_view::npos || !is_name(fields.substr(space + 1)))
         return lines.bad("expected a name or `-` after the id");
-    return id;
+    return GuestLine{id, fields.substr(space + 1)};
 }
 
 Result<> parse_header(LineReader& lines, Grants& grants)
@@ -171,21 +175,33 @@ Result<> parse_guests(LineReader& lines, Grants& grants)
         bool is_user = take_key(*line, "user");
         if (!is_user && !take_key(*line, "group"))
             return lines.bad("expected `user ...`, `group ...` or `end`");
-        auto id = guest(lines, *line);
-        if (!id)
-            return std::unexpected(id.error());
-        auto valid = is_user ? validate_user(*id, grants.owner) : validate_group(*id);
+        auto one = guest(lines, *line);
+        if (!one)
+            return std::unexpected(one.error());
+        auto valid =
+            is_user ? validate_user(one->id, grants.owner) : validate_group(one->id);
         if (!valid)
             return lines.bad(valid.error().message);
         if (is_user && !groups.empty())
             return lines.bad("a user after a group");
         auto& ids = is_user ? users : groups;
-        if (!ids.empty() && *id <= ids.back())
+        if (!ids.empty() && one->id <= ids.back())
             return lines.bad("the ids do not ascend");
         if (users.size() + groups.size() == guests_max)
             return lines.bad(fmt::format("more than {} guests", guests_max));
-        ids.push_back(*id);
+        ids.push_back(one->id);
+        (is_user ? grants.user_names : grants.group_names).emplace_back(one->name);
     }
+}
+
+// The name that stands beside `id`, where it does.
+const std::string* name_beside(std::uint32_t id, const std::vector<std::uint32_t>& ids,
+                               const std::vector<std::string>& names)
+{
+    auto found = std::lower_bound(ids.begin(), ids.end(), id);
+    auto place = static_cast<std::size_t>(found - ids.begin());
+    return found != ids.end() && *found == id && place < names.size() ? &names[place]
+                                                                      : nullptr;
 }
 
 } // namespace
@@ -205,6 +221,21 @@ GrantsNames system_names()
             if (*left && (*left)--)
                 look_up(getgrgid_r, group, [&](auto& entry) { name = entry.gr_name; });
             return name;
+        },
+    };
+}
+
+GrantsNames names_as_written(const Grants& written)
+{
+    auto system = system_names();
+    return {
+        [&written, look_up = system.user](uid_t user) {
+            auto* name = name_beside(user, written.guests.users, written.user_names);
+            return name ? *name : look_up(user);
+        },
+        [&written, look_up = system.group](gid_t group) {
+            auto* name = name_beside(group, written.guests.groups, written.group_names);
+            return name ? *name : look_up(group);
         },
     };
 }

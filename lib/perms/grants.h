@@ -21,8 +21,8 @@
 //   belongs to; `job` the DAT's job id in F58 with an ASCII f; `generation` that of the
 //   guest list; `open` is `yes` when everybody may enter, else `no`.
 // - One line a guest, users before groups, each by ascending id. The id alone counts.
-//   The name is a comment, looked up when the file was written: 1 to 32 characters out
-//   of letters, digits and _.-$@\, or `-` where there is none.
+//   The name is a comment, looked up when the guest came on the list: 1 to 32
+//   characters out of letters, digits and _.-$@\, or `-` where there is none.
 // - `end` is the last line. A file without it has been cut off and grants nothing.
 // - At most grants_size_max bytes and guests_max guests.
 //
@@ -39,6 +39,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fluxdat::perms {
 
@@ -53,8 +54,14 @@ struct Grants {
     uid_t owner = 0;
     std::string job; // F58 with an ASCII f, as "fAbC3dE"
     GuestList guests;
+    // The comments of a file that was read, in the order of guests.users and .groups,
+    // as they stand there. They do not count in a comparison.
+    std::vector<std::string> user_names = {}, group_names = {};
 
-    bool operator==(const Grants&) const = default;
+    bool operator==(const Grants& other) const
+    {
+        return owner == other.owner && job == other.job && guests == other.guests;
+    }
 };
 
 // Names for the comments in the file. An empty string where there is none.
@@ -66,6 +73,10 @@ struct GrantsNames {
 // From getpwuid_r(3) and getgrgid_r(3), for the first 256 ids only: a directory server
 // that takes its time must not hold up a door for the sake of a comment.
 GrantsNames system_names();
+
+// As `written` has them, and system_names() for who is not in it: one more guest on a
+// list of a thousand is one name to look up. `written` must outlive what this gives.
+GrantsNames names_as_written(const Grants& written);
 
 // Whether this is a job id as it stands in names of files: f and F58 characters.
 bool is_job_id(std::string_view text);

@@ -106,6 +106,20 @@ TEST_CASE("the system's names")
     CHECK(system.user(stranger_uid) == "");
 }
 
+TEST_CASE("a name that is written already is not looked up again")
+{
+    auto before = parse_grants("flux-dat-grants 1\nowner 1500\njob f1\ngeneration 1\n"
+                               "open no\nuser 1 was-bin\nuser 1001 -\ngroup 1 was-g\n"
+                               "end\n");
+    REQUIRE(before);
+    auto names = names_as_written(*before);
+    CHECK(names.user(1) == "was-bin");
+    CHECK(names.user(1001) == "-");
+    CHECK(names.group(1) == "was-g");
+    CHECK(names.user(0) == "root"); // not in it
+    CHECK(names.group(0) == "root");
+}
+
 TEST_CASE("names are looked up for a limited number of guests")
 {
     auto system = system_names();
