@@ -200,6 +200,12 @@ struct Start {
         auto wish = window.wish();
         if (!wish)
             return std::unexpected(wish.error());
+        // Of the window as it was asked for: one that is started late (--early) is
+        // shorter, and what it is too short for then is passed over.
+        auto good = dat::check_window(wish->over({{}, 0, 0}),
+                                      options.submission.time_limit);
+        if (!good)
+            return std::unexpected(good.error());
         options.window = std::move(*wish);
         if (urgency) {
             auto value = parse_urgency(*urgency);

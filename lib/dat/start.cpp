@@ -320,11 +320,6 @@ private:
                 return wrong(**setting, key, parsed.error());
             *value = *parsed;
         }
-        // What the site has is passed over where a window is too short for it.
-        auto good = check_window(options_.window.over({{}, 0, 0}),
-                                 options_.submission.time_limit);
-        if (!good)
-            return std::unexpected(good.error());
         return options_.window.over(site.over({}));
     }
 

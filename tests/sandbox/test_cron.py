@@ -301,6 +301,18 @@ class Early(Cron):
         self.assertGreater(self.job(jobid)["duration"], 2.5 * 3600)
         self.dat("stop", "--now").succeeded()
 
+    def test_late_what_it_is_too_short_for_is_passed_over(self):
+        begin = int(time.time()) - 4 * 3600 + 1200  # 20 minutes are left
+        self.early(str(begin), "4h", "1h", "--close", "30m").succeeded()
+        eventually(lambda: self.dats()[0]["state"] == "ready", "it is up")
+        [dat] = self.dats()
+        self.assertEqual(dat["window"]["passed_over"], ["close 30m"])
+        self.dat("stop", "--now").succeeded()
+        # Of the window as it was asked for it is wrong usage, whenever it is said.
+        for begin in (int(time.time()) - 3600, int(time.time()) + 7200):
+            ran = self.early(str(begin), "4h", "1h", "--close", "5h").ended(2)
+            self.assert_says(ran, ["--close 5h: longer than the DAT's time limit of 4h"])
+
     def test_after_the_window(self):
         begin = int(time.time()) - 4 * 3600
         ran = self.early(str(begin), "4h", "1h").succeeded()
