@@ -5,14 +5,14 @@
 #include "cli/command.h"
 #include "cli/configuration.h"
 #include "cli/request.h"
+#include "cli/table.h"
 #include "lib/dat/preflight.h"
-#include "lib/flux/fsd.h"
 #include "lib/harmless.h"
 #include "lib/program.h"
 #include "lib/say.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 #include <unistd.h>
 
 namespace fluxdat::cli {
@@ -20,28 +20,21 @@ namespace fluxdat::cli {
 namespace {
 
 // Wider lists of nodes push their line out, and no other.
-constexpr std::size_t nodes_width_max = 24; // characters
+constexpr std::size_t nodes_width_max = 24; // columns
 
-bool coloured()
-{
-    const char* no = std::getenv("NO_COLOR");
-    return isatty(STDOUT_FILENO) && !(no && *no);
-}
-
-// SGR parameters, ECMA-48; empty for what is not worth a colour.
-const char* colour_of(dat::Found found)
+Hue hue_of(dat::Found found)
 {
     switch (found) {
     case dat::Found::ok:
-        return "32";
+        return Hue::good;
     case dat::Found::warning:
-        return "33";
+        return Hue::busy;
     case dat::Found::failed:
-        return "1;31";
+        return Hue::bad;
     case dat::Found::skipped:
-        return "";
+        return Hue::plain;
     }
-    return "";
+    return Hue::plain;
 }
 
 std::string nodes_of(const dat::Verdict& verdict)
@@ -49,22 +42,30 @@ std::string nodes_of(const dat::Verdict& verdict)
     return verdict.hosts.empty() ? "-" : flux::format_hostlist(verdict.hosts);
 }
 
+// Not as table.h has it: a long list of nodes would move what was seen of all others to
+// the right, and a remedy, which is copied, must not be cut.
 void print_table(const std::vector<dat::Verdict>& verdicts, bool header)
 {
-    std::size_t width = std::string_view("NODES").size();
+    constexpr std::size_t id_width = 13, state_width = 7; // columns
+    auto screen = screen_of(STDOUT_FILENO);
+    std::size_t width = columns_of("NODES");
     for (auto& verdict : verdicts)
-        width = std::max(width, std::min(nodes_width_max, nodes_of(verdict).size()));
+        width = std::max(
+            width, std::min(nodes_width_max, columns_of(harmless(nodes_of(verdict)))));
+    auto line = [&](const std::string& id, Cell state, const std::string& nodes,
+                    const std::string& seen) {
+        say(stdout, "{} {} {} {}\n", padded(id, id_width),
+            screen.paint(state.hue, padded(state.text, state_width)),
+            padded(nodes, width), seen);
+    };
     if (header)
-        say(stdout, "{:<13} {:<7} {:<{}} SEEN\n", "CHECK", "STATE", "NODES", width);
-    const bool colour = coloured();
+        line("CHECK", {"STATE"}, "NODES", "SEEN");
     for (auto& verdict : verdicts) {
-        auto state = fmt::format("{:<7}", dat::to_string(verdict.found));
-        if (std::string sgr = colour_of(verdict.found); colour && !sgr.empty())
-            state = "\033[" + sgr + "m" + state + "\033[0m";
-        say(stdout, "{:<13} {} {:<{}} {}\n", verdict.id, state,
-            harmless(nodes_of(verdict)), width, harmless(verdict.seen));
+        line(verdict.id,
+             {std::string(dat::to_string(verdict.found)), hue_of(verdict.found)},
+             harmless(nodes_of(verdict)), harmless(verdict.seen));
         if (!verdict.remedy.empty() && verdict.found != dat::Found::ok)
-            say(stdout, "{:<13} -> {}\n", "", harmless(verdict.remedy));
+            say(stdout, "{} -> {}\n", padded("", id_width), harmless(verdict.remedy));
     }
 }
 
@@ -72,18 +73,16 @@ struct Check {
     Common common;
     RequestOptions request;
     ConfigurationOptions configuration;
-    std::optional<std::string> door_dir, timeout;
-    bool open = false;
+    DoorOptions doors;
+    GuestOptions guests;
+    std::optional<std::string> timeout;
 
     void add_options(CLI::App& command)
     {
         request.add_to(command);
+        guests.add_to(command);
         configuration.add_to(command);
-        command
-            .add_option("--door-dir", door_dir,
-                        "Where the ranks' doors go (default /run/flux)")
-            ->type_name("DIR");
-        command.add_flag("--open", open, "Everybody may enter");
+        doors.add_to(command);
         command
             .add_option("--timeout", timeout,
                         "How long a node may take to answer (default 15s)")
@@ -100,16 +99,22 @@ struct Check {
         options.submission.name = "check";
         if (auto applied = request.apply_to(options.submission); !applied)
             return std::unexpected(applied.error());
-        if (door_dir && !door_dir->starts_with('/'))
-            return fail(Exit::usage, "--door-dir {}: not an absolute path", *door_dir);
-        options.door_dir = door_dir;
-        options.open = open;
+        auto list = first_guest_list(guests.users, guests.groups, doors.open);
+        if (!list)
+            return std::unexpected(list.error());
+        options.guests = std::move(*list);
+        if (auto good = doors.check(); !good)
+            return std::unexpected(good.error());
+        options.door_dir = doors.dir;
         if (timeout) {
-            auto seconds = flux::parse_fsd(*timeout);
+            auto seconds = seconds_of("--timeout", *timeout);
             if (!seconds)
-                return fail(Exit::usage, "--timeout: {}", seconds.error().message);
-            if (*seconds > 0)
-                options.node_answer_time = *seconds;
+                return std::unexpected(seconds.error());
+            if (*seconds <= 0 || !std::isfinite(*seconds))
+                return fail(Exit::usage,
+                            "--timeout {}: give how long a node may take, more than 0",
+                            *timeout);
+            options.node_answer_time = *seconds;
         }
         options.program = program_path();
         return options;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/command.h"
 #include "lib/accounts.h"
+#include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
 #include "lib/harmless.h"
 #include "lib/say.h"
 
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,16 +18,6 @@ namespace fluxdat::cli {
 namespace {
 
 constexpr const char* system_instance_uri = "local:///run/flux/local";
-
-template <class Id>
-std::optional<Id> number(const std::string& text)
-{
-    Id id{};
-    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), id);
-    if (status != std::errc{} || end != text.data() + text.size())
-        return {};
-    return id;
-}
 
 // `kind` is "user" or "group"; errnum 0: there is none.
 std::unexpected<Error> not_found(const char* kind, const std::string& name,
@@ -121,6 +111,14 @@ Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lis
             entries.emplace_back(entry);
         }
     return entries;
+}
+
+Result<double> seconds_of(const char* option, const std::string& text)
+{
+    auto seconds = flux::parse_fsd(text);
+    if (!seconds)
+        return fail(Exit::usage, "{}: {}", option, seconds.error().message);
+    return seconds;
 }
 
 void add_dat_option(CLI::App& command, std::optional<std::string>& selector)

@@ -11,6 +11,7 @@
 #include "lib/result.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <functional>
 #include <optional>
 #include <string>
@@ -59,6 +60,20 @@ constexpr std::uint32_t count_max = 1u << 20;
 // "a,b,c", as often as given. Exit 2 for an empty entry; `option` is what asked.
 Result<std::vector<std::string>> split_lists(const std::vector<std::string>& lists,
                                              const std::string& option);
+
+// A span of time, RFC 23; exit 2 for what is none. `option` is what asked.
+Result<double> seconds_of(const char* option, const std::string& text);
+
+// The whole text as a number.
+template <class Number>
+std::optional<Number> number(const std::string& text)
+{
+    Number value{};
+    auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (status != std::errc{} || end != text.data() + text.size())
+        return {};
+    return value;
+}
 
 // --dat NAME|JOBID, or FLUX_DAT.
 void add_dat_option(CLI::App& command, std::optional<std::string>& selector);

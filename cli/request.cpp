@@ -17,14 +17,34 @@ void RequestOptions::add_to(CLI::App& command)
                     "How long the DAT lasts; a bare number is minutes")
         ->type_name("MINUTES|FSD");
     command.add_option("-q,--queue", queue, "The queue of the parent");
+    command.add_option("-B,--bank", bank, "The bank to charge");
     command.add_option("--requires", constraint, "Which nodes (RFC 35)")
         ->type_name("CONSTRAINT");
+    auto repeatable = [&](const char* names, std::vector<std::string>& values,
+                          const char* type, const char* text) {
+        command.add_option(names, values, text)
+            ->type_name(type)
+            ->allow_extra_args(false);
+    };
+    repeatable("-o,--setopt", setopts, "NAME[=VAL]",
+               "An option of the job shell (repeatable)");
+    repeatable("-S,--setattr", setattrs, "KEY[=VAL]",
+               "An attribute of the job (repeatable)");
+    repeatable("--env", environment, "RULE",
+               "A rule for the brokers' environment (repeatable)");
 }
 
 Result<> RequestOptions::apply_to(dat::Submission& submission) const
 {
     submission.nodes = nodes;
     submission.queue = queue;
+    submission.bank = bank;
+    submission.setopts = setopts;
+    submission.setattrs = setattrs;
+    auto built = dat::job_environment(dat::current_environment(), environment);
+    if (!built)
+        return std::unexpected(built.error());
+    submission.environment = std::move(*built);
     if (time_limit) {
         auto seconds = flux::parse_time_limit(*time_limit);
         if (!seconds)
@@ -37,6 +57,29 @@ Result<> RequestOptions::apply_to(dat::Submission& submission) const
             return fail(Exit::usage, "--requires: {}", parsed.error().message);
         submission.constraints = std::move(*parsed);
     }
+    return {};
+}
+
+void GuestOptions::add_to(CLI::App& command)
+{
+    add_list_option(command, "--user", users, "USER,...",
+                    "Guests, by name or uid (repeatable)");
+    add_list_option(command, "--group", groups, "GROUP,...",
+                    "Groups whose members are guests (repeatable)");
+}
+
+void DoorOptions::add_to(CLI::App& command)
+{
+    command
+        .add_option("--door-dir", dir, "Where the ranks' doors go (default /run/flux)")
+        ->type_name("DIR");
+    command.add_flag("--open", open, "Everybody may enter");
+}
+
+Result<> DoorOptions::check() const
+{
+    if (dir && !dir->starts_with('/'))
+        return fail(Exit::usage, "--door-dir {}: not an absolute path", *dir);
     return {};
 }
 

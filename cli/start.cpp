@@ -10,7 +10,6 @@
 #include "lib/clock.h"
 #include "lib/dat/due.h"
 #include "lib/flux/datetime.h"
-#include "lib/flux/fsd.h"
 #include "lib/program.h"
 #include "lib/say.h"
 
@@ -31,14 +30,9 @@ Result<int> parse_urgency(const std::string& text)
         return flux::urgency_hold;
     if (text == "expedite")
         return flux::urgency_expedite;
-    try {
-        std::size_t used = 0;
-        int value = std::stoi(text, &used);
-        if (used == text.size() && value >= flux::urgency_hold
-            && value <= flux::urgency_expedite)
-            return value;
-    } catch (const std::exception&) {
-    }
+    auto value = number<int>(text);
+    if (value && *value >= flux::urgency_hold && *value <= flux::urgency_expedite)
+        return *value;
     return fail(Exit::usage,
                 "--urgency {}: use 0 to 31, \"hold\", \"expedite\" or \"default\"",
                 text);
@@ -49,30 +43,21 @@ struct Start {
     ConfigurationOptions configuration;
     RequestOptions request;
     WindowArguments window;
-    std::optional<std::string> name, bank, begin_time;
-    std::optional<std::string> urgency, timeout, door_dir, early;
-    std::vector<std::string> setopts, setattrs, environment, users, groups, managers;
-    bool open = false, if_not_running = false, no_wait = false;
+    GuestOptions guests;
+    DoorOptions doors;
+    std::optional<std::string> name, begin_time, urgency, timeout, early;
+    std::vector<std::string> managers;
+    bool if_not_running = false, no_wait = false;
     bool cancel_on_timeout = false;
 
     void add_options(CLI::App& command)
     {
-        auto repeatable = [&](const char* names, std::vector<std::string>& values,
-                              const char* type, const char* text) {
-            command.add_option(names, values, text)
-                ->type_name(type)
-                ->allow_extra_args(false);
-        };
         request.add_to(command);
         command.add_option("--name,--job-name", name,
                            "What to call the DAT (default \"dat\")");
-        add_list_option(command, "--user", users, "USER,...",
-                        "Guests, by name or uid (repeatable)");
-        add_list_option(command, "--group", groups, "GROUP,...",
-                        "Groups whose members are guests (repeatable)");
+        guests.add_to(command);
         add_list_option(command, "--manager", managers, "USER,...",
                         "Who may change the guest list besides the owner (repeatable)");
-        command.add_flag("--open", open, "Everybody may enter");
         window.add_to(command);
         command.add_option("--begin-time", begin_time, "Not before this time")
             ->type_name("+FSD|TIME");
@@ -81,20 +66,10 @@ struct Start {
                         "Before --begin-time by more than this, or after the window, "
                         "do nothing and succeed")
             ->type_name("FSD");
-        command.add_option("-B,--bank", bank, "The bank to charge");
         command.add_option("--urgency", urgency,
                            "0 to 31, hold, expedite or default (16)");
-        repeatable("-o,--setopt", setopts, "NAME[=VAL]",
-                   "An option of the job shell (repeatable)");
-        repeatable("-S,--setattr", setattrs, "KEY[=VAL]",
-                   "An attribute of the job (repeatable)");
-        repeatable("--env", environment, "RULE",
-                   "A rule for the brokers' environment (repeatable)");
         configuration.add_to(command);
-        command
-            .add_option("--door-dir", door_dir,
-                        "Where the ranks' doors go (default /run/flux)")
-            ->type_name("DIR");
+        doors.add_to(command);
         command.add_flag("--if-not-running", if_not_running,
                          "With a DAT of that name there already, print its id and "
                          "succeed");
@@ -117,9 +92,6 @@ struct Start {
         submission.name = name.value_or(default_name);
         if (auto good = dat::check_name(submission.name); !good)
             return std::unexpected(good.error());
-        submission.bank = bank;
-        submission.setopts = setopts;
-        submission.setattrs = setattrs;
         if (auto applied = request.apply_to(submission); !applied)
             return std::unexpected(applied.error());
         if (begin_time) {
@@ -128,10 +100,6 @@ struct Start {
                 return fail(Exit::usage, "--begin-time: {}", when.error().message);
             submission.begin_time = *when;
         }
-        auto built = dat::job_environment(dat::current_environment(), environment);
-        if (!built)
-            return std::unexpected(built.error());
-        submission.environment = std::move(*built);
         return submission;
     }
 
@@ -139,9 +107,9 @@ struct Start {
     // One that is started late ends when it would have.
     Result<dat::Timeliness> keep_to_window(dat::Submission& submission) const
     {
-        auto seconds = flux::parse_fsd(*early);
+        auto seconds = seconds_of("--early", *early);
         if (!seconds)
-            return fail(Exit::usage, "--early: {}", seconds.error().message);
+            return std::unexpected(seconds.error());
         if (!submission.begin_time)
             return fail(Exit::usage, "--early: needs a --begin-time");
         if (begin_time->starts_with('+') || *begin_time == "now")
@@ -189,10 +157,10 @@ struct Start {
         if (!job)
             return std::unexpected(job.error());
         options.submission = std::move(*job);
-        auto guests = first_guest_list(users, groups, open);
-        if (!guests)
-            return std::unexpected(guests.error());
-        options.guests = std::move(*guests);
+        auto list = first_guest_list(guests.users, guests.groups, doors.open);
+        if (!list)
+            return std::unexpected(list.error());
+        options.guests = std::move(*list);
         auto manager_uids = find_users(managers, "--manager");
         if (!manager_uids)
             return std::unexpected(manager_uids.error());
@@ -202,8 +170,8 @@ struct Start {
             return std::unexpected(wish.error());
         // Of the window as it was asked for: one that is started late (--early) is
         // shorter, and what it is too short for then is passed over.
-        auto good = dat::check_window(wish->over({{}, 0, 0}),
-                                      options.submission.time_limit);
+        auto good =
+            dat::check_window(wish->over({{}, 0, 0}), options.submission.time_limit);
         if (!good)
             return std::unexpected(good.error());
         options.window = std::move(*wish);
@@ -213,9 +181,9 @@ struct Start {
                 return std::unexpected(value.error());
             options.urgency = *value;
         }
-        if (door_dir && !door_dir->starts_with('/'))
-            return fail(Exit::usage, "--door-dir {}: not an absolute path", *door_dir);
-        options.door_dir = door_dir;
+        if (auto fits = doors.check(); !fits)
+            return std::unexpected(fits.error());
+        options.door_dir = doors.dir;
         options.program = program_path();
         options.unique_name = name.has_value();
         options.if_not_running = if_not_running;
@@ -279,10 +247,9 @@ struct Start {
     {
         double seconds = 0;
         if (timeout) {
-            auto parsed = flux::parse_fsd(*timeout);
+            auto parsed = seconds_of("--timeout", *timeout);
             if (!parsed)
-                return common.report(
-                    {"--timeout: " + parsed.error().message, 0, Exit::usage});
+                return common.report(parsed.error());
             seconds = *parsed;
         }
         auto parsed = options();

@@ -3,7 +3,6 @@
 // flux-dat stop: end a DAT.
 #include "lib/dat/stop.h"
 #include "cli/command.h"
-#include "lib/flux/fsd.h"
 
 namespace fluxdat::cli {
 
@@ -56,10 +55,9 @@ struct Stop {
         dat::StopOptions options;
         options.now = now;
         if (grace) {
-            auto seconds = flux::parse_fsd(*grace);
+            auto seconds = seconds_of("--grace", *grace);
             if (!seconds)
-                return common.report(
-                    {"--grace: " + seconds.error().message, 0, Exit::usage});
+                return common.report(seconds.error());
             options.grace = *seconds;
         }
         flux::Loop loop;

@@ -9,6 +9,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
+#include <utility>
 
 namespace fluxdat::dat {
 
@@ -16,9 +18,9 @@ namespace {
 
 // The order in which they are told, and in which flux-dat(1) has them.
 constexpr std::array ids{
-    "flux",          "submit", "queue",    "limits",   "nodes",
-    "configuration", "exec",   "flux-dat", "imp",      "imp-config",
-    "prolog",        "epilog", "munge",    "door-dir", "clock",
+    "flux",     "submit",   "queue",    "limits",     "nodes",  "configuration",
+    "exec",     "flux-dat", "imp",      "imp-config", "prolog", "epilog",
+    "accounts", "munge",    "door-dir", "clock",
 };
 
 std::size_t place_of(const std::string& id)
@@ -192,19 +194,22 @@ Result<Verdict> verdict_from_json(const Json& json)
 std::vector<Verdict> in_order(std::vector<Verdict> verdicts)
 {
     std::vector<Verdict> merged;
+    std::vector<std::unordered_set<std::string>> hosts; // of each of these
     for (auto& verdict : verdicts) {
         auto alike = std::find_if(merged.begin(), merged.end(), [&](auto& other) {
             return other.id == verdict.id && other.found == verdict.found
                    && other.seen == verdict.seen && other.remedy == verdict.remedy
                    && other.exit == verdict.exit;
         });
-        if (alike == merged.end())
+        auto at = static_cast<std::size_t>(alike - merged.begin());
+        auto its = std::exchange(verdict.hosts, {});
+        if (alike == merged.end()) {
             merged.push_back(std::move(verdict));
-        else
-            for (auto& host : verdict.hosts)
-                if (std::find(alike->hosts.begin(), alike->hosts.end(), host)
-                    == alike->hosts.end())
-                    alike->hosts.push_back(std::move(host));
+            hosts.emplace_back();
+        }
+        for (auto& host : its)
+            if (hosts[at].insert(host).second)
+                merged[at].hosts.push_back(std::move(host));
     }
     for (auto& verdict : merged)
         if (auto at = verdict.remedy.find(nodes_placeholder); at != std::string::npos)

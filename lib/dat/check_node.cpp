@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/check_node.h"
 
+#include "lib/accounts.h"
 #include "lib/clock.h"
 #include "lib/conf/conf.h"
 #include "lib/dat/check_imp.h"
 #include "lib/flux/jobid.h"
 #include "lib/imp/sign.h"
 #include "lib/imp/sign_site.h"
-#include "lib/imp/user.h"
 #include "lib/perms/door.h"
 #include "lib/say.h"
 #include "paths.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
+#include <type_traits>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -21,8 +23,8 @@ namespace {
 
 // Whom the door is opened for, to see whether it can be: nobody(7)'s id on every Linux.
 constexpr uid_t any_guest = 65534, another_guest = 65533;
-// The command is given up by who asked long before; then it must not stay.
-constexpr unsigned lifetime_max = 60; // seconds
+// A directory server may take its time for each.
+constexpr std::size_t accounts_looked_up_max = 256;
 
 std::vector<std::string> words_at(const Json& json, const char* key)
 {
@@ -34,15 +36,21 @@ std::vector<std::string> words_at(const Json& json, const char* key)
     return words;
 }
 
+// Of users, or of groups, which are of the same type.
+static_assert(std::is_same_v<uid_t, gid_t>);
+std::vector<uid_t> ids_at(const Json& json, const char* key)
+{
+    std::vector<uid_t> ids;
+    if (json.is_object() && json.contains(key) && json[key].is_array())
+        for (const auto& id : json[key])
+            if (id.is_number_unsigned())
+                ids.push_back(id.get<uid_t>());
+    return ids;
+}
+
 bool true_at(const Json& json, const char* key)
 {
     return json.is_object() && json.contains(key) && json[key] == true;
-}
-
-std::string own_name()
-{
-    auto user = imp::user_by_uid(geteuid());
-    return user ? user->name : std::to_string(geteuid());
 }
 
 // What [sign] says here; the socket of munged is what counts.
@@ -98,6 +106,32 @@ void ask_munge(const NodeQuestion& question, NodeAnswer& answer)
     answer.verdicts.push_back(std::move(verdict));
 }
 
+// Guests without an account on a node may enter there, but their jobs do not run.
+Verdict look_up_accounts(const NodeQuestion& question)
+{
+    std::vector<std::string> unknown;
+    std::size_t left = accounts_looked_up_max;
+    auto look = [&](const char* kind, const std::vector<uid_t>& ids, auto* function) {
+        for (auto id : ids) {
+            bool found = false;
+            if (left > 0 && left-- > 0
+                && look_up(function, id, [&](auto&) { found = true; }) == 0 && !found)
+                unknown.push_back(fmt::format("{} {}", kind, id));
+        }
+    };
+    look("user", question.users, getpwuid_r);
+    look("group", question.groups, getgrgid_r);
+    if (!unknown.empty())
+        return warned(
+            "accounts", fmt::format("not known there: {}", fmt::join(unknown, ", ")),
+            "have these accounts on @NODES@, too: their jobs do not run where "
+            "they are not known");
+    return passed("accounts", left > 0
+                                  ? "all guests and groups of the list are known"
+                                  : fmt::format("the first {} of the list are known",
+                                                accounts_looked_up_max));
+}
+
 // Makes a door as a rank's launcher would, and removes it.
 Verdict try_door(const NodeQuestion& question)
 {
@@ -107,9 +141,10 @@ Verdict try_door(const NodeQuestion& question)
     auto dir = perms::choose_door_dir(choice);
     if (!dir)
         return failed_with(id, dir.error(),
-                           question.door_dir ? "install -d -m 755 -o " + own_name()
-                                                   + " " + *question.door_dir
-                                             : "choose a --door-dir");
+                           question.door_dir
+                               ? "install -d -m 755 -o " + user_name(geteuid()) + " "
+                                     + *question.door_dir
+                               : "choose a --door-dir");
     auto guest = geteuid() == any_guest ? another_guest : any_guest;
     auto guests = question.open
                       ? perms::make_guest_list(1, true, {}, {}, geteuid())
@@ -152,7 +187,10 @@ Json to_json(const NodeQuestion& question)
                  {"door", question.door},
                  {"open", question.open},
                  {"door_id", question.door_id},
-                 {"rank", question.rank}};
+                 {"rank", question.rank},
+                 {"users", question.users},
+                 {"groups", question.groups},
+                 {"lifetime", question.lifetime}};
     if (question.door_dir)
         json["door_dir"] = *question.door_dir;
     return json;
@@ -173,6 +211,9 @@ Result<NodeQuestion> node_question_from_json(const Json& json)
     question.open = true_at(json, "open");
     question.door_id = flux::integer_at<std::uint64_t>(json, "door_id");
     question.rank = flux::integer_at<std::uint32_t>(json, "rank");
+    question.users = ids_at(json, "users");
+    question.groups = ids_at(json, "groups");
+    question.lifetime = flux::integer_at<unsigned>(json, "lifetime", question.lifetime);
     if (json.contains("door_dir"))
         question.door_dir = flux::text_at(json, "door_dir");
     return question;
@@ -217,7 +258,7 @@ NodeAnswer check_node(const NodeQuestion& question)
         auto program = check_imp_program(question.imp);
         bool fit = program.found == Found::ok;
         answer.verdicts.push_back(std::move(program));
-        auto user = own_name();
+        auto user = user_name(geteuid());
         auto read = read_imp_config(question.imp);
         if (fit) {
             // Another IMP says nothing of that kind; which of them this is, its name
@@ -236,6 +277,8 @@ NodeAnswer check_node(const NodeQuestion& question)
     }
     if (question.munge)
         ask_munge(question, answer);
+    if (!question.users.empty() || !question.groups.empty())
+        answer.verdicts.push_back(look_up_accounts(question));
     if (question.door)
         answer.verdicts.push_back(try_door(question));
     return answer;
@@ -243,7 +286,6 @@ NodeAnswer check_node(const NodeQuestion& question)
 
 int check_node_command(const std::string& text)
 {
-    alarm(lifetime_max);
     auto json = flux::parse_json(text);
     auto question = json ? node_question_from_json(*json)
                          : Result<NodeQuestion>(std::unexpected(json.error()));
@@ -251,6 +293,7 @@ int check_node_command(const std::string& text)
         say(stderr, "flux-dat check-node: {}\n", question.error().message);
         return 1;
     }
+    alarm(question->lifetime);
     say(stdout, "{}\n", flux::dump_json(to_json(check_node(*question))));
     return std::fflush(stdout) == 0 ? 0 : 1;
 }

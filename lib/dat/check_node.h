@@ -9,6 +9,8 @@
 
 #include "lib/dat/check.h"
 
+#include <sys/types.h>
+
 namespace fluxdat::dat {
 
 // What is asked. Parts that are empty are not looked at.
@@ -23,6 +25,9 @@ struct NodeQuestion {
     bool open = false;                   // a door for everybody takes no ACL
     std::uint64_t door_id = 0;           // stands for a job id in the door's name
     std::uint32_t rank = 0;
+    std::vector<uid_t> users; // of the DAT's guest list
+    std::vector<gid_t> groups;
+    unsigned lifetime = 60; // seconds after which nobody waits for the answer any more
 };
 Json to_json(const NodeQuestion& question);
 Result<NodeQuestion> node_question_from_json(const Json& json);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/preflight.h"
 
+#include "lib/accounts.h"
 #include "lib/clock.h"
 #include "lib/dat/check_node.h"
 #include "lib/dat/start.h"
@@ -17,13 +18,9 @@ namespace fluxdat::dat {
 
 namespace {
 
+// What a node's part of a check is left after nobody waits for it any more.
+constexpr unsigned lifetime_more = 10; // seconds
 constexpr const char* keep_out = "or keep them out: --requires '-host:@NODES@'";
-
-std::string name_of(uid_t uid)
-{
-    auto user = imp::user_by_uid(uid);
-    return user ? user->name : std::to_string(uid);
-}
 
 // No job has such an id, and no two checks have the same. As long as an id can be, so
 // that the path of the door is as long as it can be, too.
@@ -62,11 +59,8 @@ public:
 
     flux::Task<Result<std::vector<Verdict>>> run()
     {
-        co_await look_at_instance();
-        if (parent_.lost()) {
-            verdicts_.clear();
-            co_return preflight_without_parent(*parent_.lost());
-        }
+        if (auto looked = co_await look_at_instance(); !looked)
+            co_return preflight_without_parent(looked.error());
         co_await look_at_queue();
         co_await look_at_nodes();
         co_await look_at_configuration();
@@ -87,7 +81,7 @@ private:
     }
     bool is_owner() const { return owner_ == geteuid(); }
 
-    flux::Task<> look_at_instance()
+    flux::Task<Result<>> look_at_instance()
     {
         auto version = co_await flux::attribute(parent_, "version");
         auto owner = co_await flux::attribute_number(parent_, "security.owner");
@@ -96,14 +90,13 @@ private:
         for (const auto* error :
              {version ? nullptr : &version.error(), owner ? nullptr : &owner.error(),
               rank ? nullptr : &rank.error(), config ? nullptr : &config.error()})
-            if (error) {
-                add(failed("flux", error->message, "", error->exit));
-                co_return;
-            }
+            if (error)
+                co_return std::unexpected(*error);
         owner_ = *owner;
         rank_ = *rank;
         config_ = std::move(*config);
         add(check_version(*version, parent_.uri()));
+        co_return Result<>{};
     }
 
     flux::Task<> look_at_queue()
@@ -128,7 +121,8 @@ private:
         auto nodes = status ? nodes_from(*status)
                             : Result<Nodes>(std::unexpected(status.error()));
         if (!nodes) {
-            add(failed("nodes", nodes.error().message, "", Exit::failed));
+            add(failed("nodes", nodes.error().message,
+                       "flux resource status, and flux dmesg, tell more"));
             co_return;
         }
         nodes_ = std::move(*nodes);
@@ -158,7 +152,12 @@ private:
         question_.munge = true;
         question_.door = true;
         question_.door_dir = options_.door_dir ? options_.door_dir : composed->door_dir;
-        question_.open = options_.open;
+        question_.open = options_.guests.open;
+        question_.users = options_.guests.users;
+        question_.groups = options_.guests.groups;
+        question_.lifetime =
+            static_cast<unsigned>(std::min(options_.node_answer_time, 1e9))
+            + lifetime_more;
         question_.door_id = random_door_id();
         for (auto& warning : composed->warnings)
             // The IMP has checks of its own, which say more.
@@ -189,7 +188,7 @@ private:
     flux::Task<> look_whether_signed()
     {
         constexpr const char* id = "submit";
-        auto user = name_of(geteuid());
+        auto user = user_name(geteuid());
         DatFile file;
         file.record.name = options_.submission.name;
         auto configuration = composed_ ? composed_->json() : Json::object();
@@ -207,7 +206,7 @@ private:
         else
             add(passed(id, is_owner() ? fmt::format("as {}, who owns this Flux", user)
                                       : fmt::format("as {}, a guest of {}'s Flux", user,
-                                                    name_of(owner_))));
+                                                    user_name(owner_))));
     }
 
     // A sandbox without an IMP has a stand-in, which runs no guest's jobs. That is no
@@ -272,10 +271,9 @@ private:
                 fmt::format("only {}, who owns this Flux, may run commands on nodes; "
                             "flux-dat, IMP, prolog, epilog, MUNGE, door directory and "
                             "clock there were not looked at",
-                            name_of(owner_)),
-                "log in to one of them and run flux-dat check there, which then looks "
-                "at "
-                "that one",
+                            user_name(owner_)),
+                "log in to one of them and run flux-dat check there, which then "
+                "looks at that one",
                 Exit::not_permitted);
             verdict.hosts = nodes_.hosts_of(chosen_);
             add(std::move(verdict));
@@ -288,20 +286,18 @@ private:
         std::vector<std::uint32_t> ranks(chosen_.begin(), chosen_.end());
         for (std::size_t at = 0; at < ranks.size(); at += nodes_at_once_max) {
             auto end = std::min(ranks.size(), at + nodes_at_once_max);
-            flux::Interrupt limit;
-            flux::InterruptSources sources(
-                loop_, limit, options_.node_answer_time,
+            flux::Deadline limit(
+                loop_, options_.node_answer_time,
                 Error{fmt::format("no answer within {} s", options_.node_answer_time),
-                      ETIMEDOUT});
+                      ETIMEDOUT},
+                &interrupt_);
             std::vector<flux::Task<std::vector<Verdict>>> asking;
             for (auto i = at; i < end; i++)
-                asking.push_back(ask_node(ranks[i], limit));
+                asking.push_back(ask_node(ranks[i], limit.interrupt()));
             auto answers = co_await flux::when_all(std::move(asking));
             for (std::size_t i = 0; i < answers.size(); i++)
                 for (auto& verdict : answers[i])
                     add(std::move(verdict), host_of(ranks[at + i]));
-            if (limit.reason() && limit.reason()->errnum == EINTR)
-                co_return std::unexpected(*limit.reason());
             if (interrupt_.reason())
                 co_return std::unexpected(*interrupt_.reason());
         }
@@ -419,14 +415,20 @@ flux::Task<Result<std::vector<Verdict>>> preflight(flux::Loop& loop,
                                                    PreflightOptions options,
                                                    flux::Interrupt& interrupt)
 {
+    // Whatever is asked, of a broker that hangs: that is what a check is for.
+    flux::InterruptScope closing(&interrupt, [&parent] { parent.close(); });
     Preflight flow(loop, parent, options, interrupt);
-    co_return co_await flow.run();
+    auto verdicts = co_await flow.run();
+    if (interrupt.reason())
+        co_return std::unexpected(*interrupt.reason());
+    co_return verdicts;
 }
 
 std::vector<Verdict> preflight_without_parent(const Error& why)
 {
     std::vector<Verdict> out;
-    out.push_back(failed_with("flux", why));
+    out.push_back(
+        failed_with("flux", why, "flux dmesg, and whoever runs this Flux, tell more"));
     for (const char* id :
          {"submit", "queue", "limits", "nodes", "configuration", "exec"})
         out.push_back(skipped(id, "there is no Flux to ask"));

@@ -20,9 +20,11 @@ struct PreflightOptions {
     conf::Inputs configuration; // without the parent's part
     Submission submission;
     std::optional<std::string> door_dir; // --door-dir; goes before the site's
-    bool open = false;
-    std::string program;          // of flux-dat, absolute
-    double node_answer_time = 15; // seconds that one node may take
+    perms::GuestList guests;
+    std::string program; // of flux-dat, absolute
+    // Seconds that the nodes may take, of those that are asked at the same time;
+    // finite.
+    double node_answer_time = 15;
 };
 
 // How many nodes are asked at the same time: each has a stream of its own at the

@@ -137,7 +137,7 @@ namespace {
 Error connect_error(const std::string& path, int errnum)
 {
     if (errnum == ENOENT || errnum == ECONNREFUSED)
-        return {fmt::format("no Flux broker at {} ({}): is Flux running on this host, "
+        return {fmt::format("no Flux broker at {} ({}); is Flux running on this host, "
                             "and FLUX_URI right? To try without Flux: "
                             "flux-dat sandbox up",
                             path, std::strerror(errnum)),

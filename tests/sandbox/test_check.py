@@ -4,9 +4,11 @@
 import os
 import pathlib
 import pwd
+import queue
 import shutil
 import signal
 import subprocess
+import threading
 
 from tests.lib.guests import GuestTest
 from tests.lib.imp import Munged
@@ -133,6 +135,7 @@ class Check(Checks, SandboxTest):
         self.assertEqual(ran.err, "")
 
     def on_terminal(self, **env):
+        env = {"TERM": "xterm", **env}
         command = " ".join(
             ["exec", str(self.installed.program), *self.check_arguments("-N5")]
         )
@@ -143,7 +146,8 @@ class Check(Checks, SandboxTest):
             self.skipTest("there is no script(1) here")
         self.assertIn("\033[1;31mfailed \033[0m", self.on_terminal())
         self.assertIn("\033[32mok     \033[0m", self.on_terminal())
-        self.assertNotIn("\033", self.on_terminal(NO_COLOR="1"))
+        for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertNotIn("\033", self.on_terminal(**plain))
 
     def test_says_what_it_comes_to(self):
         ran = self.dat(*self.check_arguments("-N5")).ended(1)
@@ -154,7 +158,7 @@ class Check(Checks, SandboxTest):
     def test_no_flux(self):
         found = self.fails(
             "flux", env={"FLUX_URI": "local:///no/flux/local"},
-            seen="/no/flux/local", remedy="",
+            seen="/no/flux/local", remedy="is Flux running on this host",
         )  # fmt: skip
         for name in ("submit", "queue", "limits", "nodes", "configuration", "exec"):
             self.assert_found(found, name, "skipped", "there is no Flux to ask")
@@ -165,9 +169,48 @@ class Check(Checks, SandboxTest):
         before = socket.parent.stat().st_mode
         socket.parent.chmod(0o700)
         try:
-            self.fails("flux", user=GUEST, status=7, seen="ermission denied", remedy="")
+            self.fails("flux", user=GUEST, status=7, seen="ermission denied", remedy="ask its owner")
         finally:
             socket.parent.chmod(before)
+
+    def test_a_flux_that_does_not_say_who_it_is(self):
+        # At its first answer, and at the one that has the configuration.
+        for moment in (1, 4):
+            proxy = self.proxy(moment, lambda: False)
+            found = self.fails(
+                "flux", env={"FLUX_URI": proxy.uri},
+                seen="lost the connection", remedy="flux dmesg",
+            )  # fmt: skip
+            self.assert_found(found, "queue", "skipped", "there is no Flux to ask")
+
+    def test_interrupted_at_any_moment(self):
+        # As often as it hears from a broker; its nodes answer with many messages.
+        for moment in [*range(1, 14), *range(14, 400, 7)]:
+            there = queue.SimpleQueue()  # the process, as soon as we have it
+            frozen = threading.Event()  # the broker does not answer before it has ended
+
+            def interrupt(there=there, frozen=frozen):
+                there.get().signal(signal.SIGINT)
+                frozen.wait()
+
+            proxy = self.proxy(moment, interrupt)
+            running = self.dat_background(
+                *self.check_arguments("-N2"), env={"FLUX_URI": proxy.uri}
+            )
+            there.put(running)
+            ran = running.wait()
+            frozen.set()
+            proxy.close()
+            if not proxy.acted:
+                ran.succeeded()
+                self.assertGreater(moment, 8)
+                # A door that a node was about to try is swept by the next DAT there.
+                self.start("-N4")
+                self.dat("stop").succeeded()
+                return
+            self.assertEqual((ran.status, ran.out), (1, ""), f"message {moment}: {ran}")
+            self.assert_says(ran, "interrupted by SIGINT")
+        self.fail("it never came to its end")
 
     @needs_root
     def test_root_is_told_whose_jobs_count(self):
@@ -175,6 +218,19 @@ class Check(Checks, SandboxTest):
         self.assert_found(
             found, "submit", "failed", f"runuser -u {OWNER} -- flux-dat", nodes=""
         )
+
+    # What is asked of the parent
+
+    def test_a_jobspec_that_cannot_be_made(self):
+        self.fails("submit", "-S", "system.=1", status=2, seen="system.", remedy="")
+        self.check("-o", "verbose", "-S", "system.x=1", "--bank", "b", "--env", "A=1")
+        for options in (["--env", "A"], ["--timeout", "0"], ["--timeout", "inf"],
+                        ["--door-dir", "doors"], ["--user", "nosuch"]):  # fmt: skip
+            with self.subTest(options=options):
+                ran = self.dat("check", *options)
+                if options[0] == "--env":
+                    continue
+                self.assert_says(ran.ended(2), options)
 
     # Nodes, queue
 
@@ -296,6 +352,32 @@ class Check(Checks, SandboxTest):
     def test_a_node_on_which_it_is_killed(self):
         found = self.check_with_nodes("kill -KILL $$")
         self.assert_found(found, "exec", "failed", "ended by signal 9", "-host", HOSTS)
+
+    def test_guests_that_a_node_does_not_know(self):
+        found = self.check()
+        self.assertNotIn("accounts", found)
+        found = self.check("--user", GUEST, "--group", "mail")
+        self.assert_found(found, "accounts", "ok", "are known", nodes=HOSTS)
+        # A user and a group of this host that the node has under other numbers.
+        script = 's/"users":.[0-9]*/"users":[4000001/; s/"groups":.[0-9]*/"groups":[4000002/'
+        found = self.check_with_nodes(
+            f'''case $FLUX_URI in *[13]) set -- "$1" "$(echo "$2" | sed '{script}')" ;; esac
+            exec "$REAL" "$@"''',
+            "--user", GUEST, "--group", "mail", status=0,
+        )  # fmt: skip
+        self.assert_found(
+            found, "accounts", "warning", "user 4000001, group 4000002",
+            "accounts on sandbox[1,3]", "sandbox[1,3]",
+        )  # fmt: skip
+        self.assert_found(found, "accounts", "ok", nodes="sandbox[0,2]")
+
+    def test_a_node_may_take_longer_than_a_minute(self):
+        # What is asked says how long the question is worth an answer.
+        found = self.check_with_nodes(
+            'case "$2" in *\'"lifetime":130\'*) exec "$REAL" "$@" ;; esac; exit 3',
+            "--timeout", "2m", status=0,
+        )  # fmt: skip
+        self.assert_found(found, "exec", "ok", nodes=HOSTS)
 
     def test_a_clock_that_is_off(self):
         script = '"$REAL" "$@" | sed "s/\\"time\\":[0-9.]*/\\"time\\":1000/"'

@@ -58,6 +58,9 @@ TEST_CASE("question and answer survive the way", "[check_node]")
     question.door_dir = "/run/flux";
     question.door_id = std::uint64_t{1} << 63;
     question.rank = 7;
+    question.users = {1001, 1002};
+    question.groups = {100};
+    question.lifetime = 130;
     auto back = node_question_from_json(to_json(question));
     REQUIRE(back);
     CHECK(to_json(*back) == to_json(question));
