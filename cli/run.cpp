@@ -150,12 +150,26 @@ struct Run {
         if (dat->phase() == "pending" || uri.empty())
             co_return fail("the DAT \"{}\" is {}: it takes no jobs yet",
                            dat->record.name, dat->phase());
+        if (auto good = check_uri(*dat); !good)
+            co_return std::unexpected(good.error());
         std::array<char, 256> host{};
         gethostname(host.data(), host.size() - 1);
         auto here = fmt::format("ssh://{}/", host.data());
         if (uri.starts_with(here)) // no ssh to where we are
             uri = "local:///" + uri.substr(here.size());
         co_return co_await flux::Connection::open(loop, std::move(uri));
+    }
+
+    // Whoever has the job may write into its memo what they like.
+    static Result<> check_uri(const dat::Dat& dat)
+    {
+        auto parsed = flux::parse_uri(dat.uri());
+        if (!parsed)
+            return fail("the DAT \"{}\" ({}): the memo \"uri\" of its job is no way to "
+                        "it: {}",
+                        dat.record.name, flux::format_jobid(dat.job.id),
+                        parsed.error().message);
+        return {};
     }
 
     flux::Task<Result<dat::JobEnd>> run_job(flux::Loop& loop, const Json& job,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/flux/connection.h"
 
+#include "lib/flux/text.h"
+
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +16,40 @@ namespace fluxdat::flux {
 namespace {
 
 constexpr std::size_t read_buffer_size = 64u << 10; // bytes
+
+// What a host and a socket's path may consist of in an ssh URI. ssh gives the path to
+// the shell of another host, and perhaps the host to one of this (ProxyCommand); and
+// such a URI is what anybody put on a job as a memo. An allow-list instead of quotes,
+// since that shell may be any, and no broker's host or socket is called otherwise.
+constexpr std::string_view letters_and_digits =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+constexpr std::string_view other_host_characters = "._-@:";
+constexpr std::string_view other_path_characters = "/._-+,=@:%~";
+
+bool consists_of(std::string_view text, std::string_view others)
+{
+    auto allowed = [&](char c) {
+        return letters_and_digits.find(c) != letters_and_digits.npos
+               || others.find(c) != others.npos;
+    };
+    return std::all_of(text.begin(), text.end(), allowed);
+}
+
+// [USER@]HOST[:PORT]. What begins with a dash would be an option to ssh.
+bool is_ssh_host(std::string_view text)
+{
+    if (!consists_of(text, other_host_characters))
+        return false;
+    if (auto colon = text.rfind(':'); colon != text.npos) {
+        auto port = text.substr(colon + 1);
+        if (port.empty() || port.find_first_not_of("0123456789") != port.npos)
+            return false;
+        text = text.substr(0, colon);
+    }
+    auto at = text.rfind('@');
+    auto host = at == text.npos ? text : text.substr(at + 1);
+    return !text.starts_with('-') && at != 0 && !host.empty() && host[0] != '-';
+}
 
 // The sockets, pipes and process under a connection. It owns the libuv handles, which
 // may only be freed after libuv has closed them: so it outlives the connection's state,
@@ -158,8 +195,8 @@ Result<Uri> parse_uri(std::string_view text)
 {
     auto bad = [&](const char* why) {
         return fail(Exit::usage,
-                    "bad Flux URI \"{}\": {} (use local:///PATH or ssh://HOST/PATH)",
-                    text, why);
+                    "bad Flux URI {}: {} (use local:///PATH or ssh://HOST/PATH)",
+                    in_quotes(text), why);
     };
     auto colon = text.find("://");
     if (colon == text.npos)
@@ -171,10 +208,11 @@ Result<Uri> parse_uri(std::string_view text)
         auto slash = rest.find('/');
         if (slash == rest.npos || slash + 1 == rest.size())
             return bad("no path");
-        // A host that begins with a dash would be an option to ssh.
-        if (slash == 0 || rest[0] == '-')
+        if (slash == 0)
             return bad("no host");
         if (std::getenv("FLUX_URI_RESOLVE_LOCAL") == nullptr) {
+        if (!is_ssh_host(rest.substr(0, slash)))
+            return bad("not the name of a host");
             uri.scheme = Uri::Scheme::ssh;
             uri.host = std::string(rest.substr(0, slash));
         }
@@ -189,6 +227,9 @@ Result<Uri> parse_uri(std::string_view text)
     if (auto query = uri.path.find('?'); query != uri.path.npos)
         uri.path.erase(query);
     return uri;
+    if (scheme == "ssh" && !consists_of(uri.path, other_path_characters))
+        return bad("a character in the path that no broker's socket has, and that the "
+                   "shell of another host might obey");
 }
 
 Result<> Connection::State::connect_local(const Uri& target)
@@ -235,6 +276,8 @@ Result<> Connection::State::connect_ssh(const Uri& target)
         host.erase(colon);
     }
     arguments.insert(arguments.end(), {host, "flux", "relay", target.path});
+    if (!program) // another one need not know it
+        arguments.push_back("--");
     std::vector<char*> argv;
     for (auto& argument : arguments)
         argv.push_back(argument.data());

