@@ -162,6 +162,7 @@ struct Connection::State : std::enable_shared_from_this<Connection::State> {
     void on_bytes(std::string_view bytes);
     void on_message(Message message);
     void on_response(const Message& response);
+    void on_unreadable(std::string_view parts, const Error& why);
     void lose(Error reason);
     void write(std::string frame);
     std::shared_ptr<Stream::Pending> request(std::string topic, const Json& payload,
@@ -210,9 +211,9 @@ Result<Uri> parse_uri(std::string_view text)
             return bad("no path");
         if (slash == 0)
             return bad("no host");
-        if (std::getenv("FLUX_URI_RESOLVE_LOCAL") == nullptr) {
         if (!is_ssh_host(rest.substr(0, slash)))
             return bad("not the name of a host");
+        if (std::getenv("FLUX_URI_RESOLVE_LOCAL") == nullptr) {
             uri.scheme = Uri::Scheme::ssh;
             uri.host = std::string(rest.substr(0, slash));
         }
@@ -226,10 +227,10 @@ Result<Uri> parse_uri(std::string_view text)
     }
     if (auto query = uri.path.find('?'); query != uri.path.npos)
         uri.path.erase(query);
-    return uri;
     if (scheme == "ssh" && !consists_of(uri.path, other_path_characters))
         return bad("a character in the path that no broker's socket has, and that the "
                    "shell of another host might obey");
+    return uri;
 }
 
 Result<> Connection::State::connect_local(const Uri& target)
@@ -275,9 +276,9 @@ Result<> Connection::State::connect_ssh(const Uri& target)
         arguments.push_back(host.substr(colon + 1));
         host.erase(colon);
     }
-    arguments.insert(arguments.end(), {host, "flux", "relay", target.path});
     if (!program) // another one need not know it
         arguments.push_back("--");
+    arguments.insert(arguments.end(), {host, "flux", "relay", target.path});
     std::vector<char*> argv;
     for (auto& argument : arguments)
         argv.push_back(argument.data());
@@ -360,12 +361,15 @@ void Connection::State::on_bytes(std::string_view bytes)
         }
         if (!*frame)
             return;
-        auto message = decode(**frame);
-        if (!message) {
-            lose({fmt::format("{}: {}", peer, message.error().message), EPROTO});
-            return;
-        }
-        on_message(std::move(*message));
+        auto message = frames.too_large() ? std::unexpected(
+                           Error{fmt::format("a message of {} bytes (at most {})",
+                                             frames.too_large(), message_size_max),
+                                 EMSGSIZE})
+                                          : decode(**frame);
+        if (message)
+            on_message(std::move(*message));
+        else
+            on_unreadable(**frame, message.error());
     }
 }
 
@@ -380,6 +384,26 @@ void Connection::State::on_message(Message message)
         auto handler = service->second; // it may unregister itself
         handler(message);
     }
+}
+
+// Its length was right, so that the stream of messages goes on. Whoever may send us
+// requests, or put something into answers to us, must not be able to cut us off.
+void Connection::State::on_unreadable(std::string_view parts, const Error& why)
+{
+    auto header = header_of(parts);
+    if (!header || header->type != Message::Type::response)
+        return; // a request: nobody to answer to can be made out
+    auto found = pending.find(header->matchtag());
+    if (found == pending.end())
+        return;
+    auto request = found->second;
+    bool last = !request->streaming || header->errnum() != 0;
+    if (last)
+        pending.erase(found);
+    request->deliver(std::unexpected(Error{fmt::format("{}: the answer is {}",
+                                                       request->topic, why.message),
+                                           why.errnum}),
+                     last);
 }
 
 void Connection::State::on_response(const Message& response)

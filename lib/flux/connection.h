@@ -45,7 +45,8 @@ public:
 
     // The next answer; nothing at the stream's regular end (ENODATA); an error if the
     // service gave one, the connection was lost, or the interrupt was raised (then the
-    // stream goes on, and next() may be called again).
+    // stream goes on, and next() may be called again). It goes on, too, after an answer
+    // that cannot be read: EPROTO, or EMSGSIZE if it is larger than message_size_max.
     Task<Result<std::optional<Json>>> next(Interrupt* interrupt = nullptr);
 
     // The matchtag by which other requests refer to this one (rexec.write).
@@ -74,7 +75,8 @@ public:
     // One request, one answer. A null payload is none; a null Json is an empty answer.
     // The error's message is the service's own text where it sent one, and
     // "TOPIC: strerror" elsewhere; errnum is what the service answered (EPERM also sets
-    // exit 7), ECONNRESET when the connection was lost.
+    // exit 7), ECONNRESET when the connection was lost. EPROTO, or EMSGSIZE, is an
+    // answer that cannot be read; the connection goes on.
     Task<Result<Json>> rpc(std::string topic, Json payload = nullptr,
                            std::uint32_t nodeid = nodeid_any,
                            Interrupt* interrupt = nullptr);

@@ -2,6 +2,7 @@
 #include "lib/flux/message.h"
 
 #include <arpa/inet.h>
+#include <utility>
 
 namespace fluxdat::flux {
 
@@ -14,6 +15,7 @@ constexpr std::size_t frame_head_size = 8;
 constexpr std::uint8_t header_magic = 0x8e;
 constexpr std::uint8_t header_version = 1;
 constexpr std::size_t header_size = 20;
+constexpr std::size_t header_part_size = 1 + header_size; // with its length
 constexpr std::size_t short_part_max = 254; // longer parts have a 4-byte length
 // What a FrameReader keeps of its buffer when there is nothing in it, in bytes: one
 // large message must not be remembered as memory for the life of a supervisor.
@@ -80,6 +82,30 @@ Result<std::string> string_part(std::string_view part, const char* what)
     if (text.empty() || text.find('\0') != text.npos)
         return protocol_error(fmt::format("the {} is no string", what));
     return std::string(text);
+}
+
+Result<Message> read_header(std::string_view header)
+{
+    if (static_cast<std::uint8_t>(header[0]) != header_magic
+        || static_cast<std::uint8_t>(header[1]) != header_version)
+        return protocol_error("unknown magic or version");
+    Message message;
+    switch (static_cast<std::uint8_t>(header[2])) {
+    case 1:
+    case 2:
+    case 4:
+    case 8:
+        message.type = static_cast<Message::Type>(header[2]);
+        break;
+    default:
+        return protocol_error("unknown type");
+    }
+    message.flags = static_cast<std::uint8_t>(header[3]);
+    message.userid = read_u32(header.substr(4));
+    message.rolemask = read_u32(header.substr(8));
+    message.aux1 = read_u32(header.substr(12));
+    message.aux2 = read_u32(header.substr(16));
+    return message;
 }
 
 // What RFC 3 requires of each type of message.
@@ -211,28 +237,11 @@ Result<Message> decode(std::string_view bytes)
     }
     if (parts.empty() || parts.back().size() != header_size)
         return protocol_error("no header");
-    auto header = parts.back();
+    auto read = read_header(parts.back());
+    if (!read)
+        return read;
+    auto message = std::move(*read);
     parts.pop_back();
-    if (static_cast<std::uint8_t>(header[0]) != header_magic
-        || static_cast<std::uint8_t>(header[1]) != header_version)
-        return protocol_error("unknown magic or version");
-
-    Message message;
-    switch (static_cast<std::uint8_t>(header[2])) {
-    case 1:
-    case 2:
-    case 4:
-    case 8:
-        message.type = static_cast<Message::Type>(header[2]);
-        break;
-    default:
-        return protocol_error("unknown type");
-    }
-    message.flags = static_cast<std::uint8_t>(header[3]);
-    message.userid = read_u32(header.substr(4));
-    message.rolemask = read_u32(header.substr(8));
-    message.aux1 = read_u32(header.substr(12));
-    message.aux2 = read_u32(header.substr(16));
 
     auto part = parts.begin();
     if (message.flags & flag_route) {
@@ -267,15 +276,47 @@ Result<Message> decode(std::string_view bytes)
     return message;
 }
 
+std::optional<Message> header_of(std::string_view parts)
+{
+    if (parts.size() < header_part_size)
+        return {};
+    auto part = parts.substr(parts.size() - header_part_size);
+    if (static_cast<std::uint8_t>(part[0]) != header_size)
+        return {};
+    auto message = read_header(part.substr(1));
+    return message ? std::optional(std::move(*message)) : std::nullopt;
+}
+
 void FrameReader::feed(std::string_view bytes)
 {
     buffer_.erase(0, consumed_);
     consumed_ = 0;
-    buffer_.append(bytes);
+    buffer_.append(skip(bytes));
+}
+
+// Takes off the front what belongs to a frame that is passed over.
+std::string_view FrameReader::skip(std::string_view bytes)
+{
+    auto part = bytes.substr(0, to_skip_);
+    to_skip_ -= part.size();
+    bytes.remove_prefix(part.size());
+    if (part.size() > header_part_size)
+        part.remove_prefix(part.size() - header_part_size);
+    skipped_end_.append(part);
+    if (skipped_end_.size() > header_part_size)
+        skipped_end_.erase(0, skipped_end_.size() - header_part_size);
+    return bytes;
 }
 
 Result<std::optional<std::string_view>> FrameReader::next()
 {
+    too_large_ = 0;
+    if (to_skip_ > 0)
+        return std::nullopt;
+    if (skipped_size_ > 0) {
+        too_large_ = std::exchange(skipped_size_, 0);
+        return skipped_end_;
+    }
     std::string_view rest = std::string_view(buffer_).substr(consumed_);
     if (rest.empty() && buffer_.capacity() > buffer_kept_max) {
         buffer_ = std::string();
@@ -289,13 +330,17 @@ Result<std::optional<std::string_view>> FrameReader::next()
     if (magic != frame_magic)
         return protocol_error("the peer does not speak the Flux protocol (bad magic)");
     std::size_t size = read_u32(rest.substr(4));
-    if (size > message_size_max)
-        return protocol_error(
-            fmt::format("a message of {} bytes (at most {})", size, message_size_max));
-    if (rest.size() - frame_head_size < size)
+    rest.remove_prefix(frame_head_size);
+    if (size > message_size_max) {
+        skipped_size_ = to_skip_ = size;
+        skipped_end_.clear();
+        consumed_ = buffer_.size() - skip(rest).size();
+        return next();
+    }
+    if (rest.size() < size)
         return std::nullopt;
     consumed_ += frame_head_size + size;
-    return rest.substr(frame_head_size, size);
+    return rest.substr(0, size);
 }
 
 } // namespace fluxdat::flux

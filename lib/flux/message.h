@@ -15,8 +15,9 @@
 
 namespace fluxdat::flux {
 
-// A frame larger than this is a broken or hostile peer. Flux itself knows no limit; the
-// largest legitimate messages are job listings and configurations of a few MiB.
+// Of a frame larger than this only the header is read. Flux itself knows no limit, and
+// others decide what is in an answer to us; the largest that nobody meant to be large
+// are job listings and configurations of a few MiB.
 constexpr std::size_t message_size_max = 64u << 20; // bytes
 // Routes are added one a hop; a tree of brokers and instances is never this deep.
 constexpr std::size_t route_count_max = 256;
@@ -99,8 +100,13 @@ std::string encode(const Message& message);
 // that RFC 3 does not allow.
 Result<Message> decode(std::string_view parts);
 
+// What the header at the end of a frame's parts says where decode() refused the rest:
+// type, flags, userid and the two numbers. Nothing where there is no header either.
+std::optional<Message> header_of(std::string_view parts);
+
 // Cuts a byte stream into frames. Feed it what was read; take frames until it has none.
-// After an error the stream is lost: close the connection.
+// After an error the stream is lost: close the connection. A frame of more than
+// message_size_max is passed over, and none of its bytes kept but for the header.
 class FrameReader
 {
 public:
@@ -110,9 +116,19 @@ public:
     // bytes are needed. The view is valid until the next call of feed() or next().
     Result<std::optional<std::string_view>> next();
 
+    // The size of the frame that next() gave last, if that was one too large: then what
+    // it gave is the frame's end, for header_of(). Else 0.
+    std::size_t too_large() const { return too_large_; }
+
 private:
+    std::string_view skip(std::string_view bytes);
+
     std::string buffer_;
     std::size_t consumed_ = 0;
+    std::size_t skipped_size_ = 0; // of the frame that is being passed over, or was
+    std::size_t to_skip_ = 0;      // bytes of it that are still to come
+    std::string skipped_end_;      // its last bytes so far
+    std::size_t too_large_ = 0;
 };
 
 } // namespace fluxdat::flux

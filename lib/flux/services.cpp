@@ -179,6 +179,42 @@ double JobInfo::begin_time() const
     return 0;
 }
 
+// An answer that is not as a message or as JSON should be, or too large.
+static bool unreadable(const Error& error)
+{
+    return error.errnum == EPROTO || error.errnum == EMSGSIZE;
+}
+
+// Anybody's memo is in the answer for all jobs, and may make it too large to read. One
+// message a job then leaves out no others than those whose own cannot be read.
+static Task<Result<std::vector<JobInfo>>> list_jobs_singly(Connection& flux,
+                                                           Json payload)
+{
+    std::vector<JobInfo> jobs;
+    std::optional<Error> error; // the last answer's
+    auto answers = flux.stream("job-list.list", std::move(payload));
+    while (true) {
+        auto answer = co_await answers.next();
+        if (!answer && (!unreadable(answer.error()) || flux.lost()))
+            co_return std::unexpected(std::move(answer.error()));
+        if (!answer) {
+            error = std::move(answer.error());
+            continue;
+        }
+        if (!*answer) // an error that was the end is the service's own
+            break;
+        error.reset();
+        auto list = (*answer)->find("jobs");
+        if (list != (*answer)->end() && list->is_array())
+            for (auto& job : *list)
+                if (job.is_object())
+                    jobs.push_back(job_info(job));
+    }
+    if (error && jobs.empty())
+        co_return std::unexpected(std::move(*error));
+    co_return jobs;
+}
+
 Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
                                              Ends ends)
 {
@@ -191,7 +227,9 @@ Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
     Json payload{{"max_entries", 0},
                  {"attrs", std::move(attributes)},
                  {"constraint", std::move(constraint)}};
-    auto answer = co_await flux.rpc("job-list.list", std::move(payload));
+    auto answer = co_await flux.rpc("job-list.list", payload);
+    if (!answer && unreadable(answer.error()) && !flux.lost())
+        co_return co_await list_jobs_singly(flux, std::move(payload));
     if (!answer)
         co_return std::unexpected(std::move(answer.error()));
     auto list = answer->find("jobs");

@@ -171,16 +171,118 @@ TEST_CASE("A broker that speaks nonsense")
         CHECK(answer.error().errnum == EPROTO);
         return answer.error().message;
     };
-    using Catch::Contains;
-    CHECK_THAT(error_of("HTTP/1.1 400 Bad Request\r\n\r\n"), Contains("bad magic"));
+    CHECK_THAT(error_of("HTTP/1.1 400 Bad Request\r\n\r\n"),
+               Catch::Contains("bad magic"));
+}
+
+TEST_CASE("Messages that cannot be read do not end the connection")
+{
     std::string head("\x12\x00\xee\xff", 4);
-    CHECK_THAT(error_of(head + std::string("\xff\xff\xff\xff", 4)),
-               Contains("4294967295"));
-    // A part that claims 4 GiB.
-    CHECK_THAT(error_of(head + std::string("\x00\x00\x00\x05\xff\xff\xff\xff\xff", 9)),
-               Contains("a part claims 4294967295 bytes"));
-    CHECK_THAT(error_of(head + std::string("\x00\x00\x00\x00", 4)),
-               Contains("no header"));
+    auto hops = make_request("1001-dat-f1.x", "");
+    hops.routes.assign(300, "a");
+    auto large = make_request("1001-dat-f1.x", std::string(message_size_max, 'x'));
+    for (auto& bytes :
+         {head + std::string("\x00\x00\x00\x05\xff\xff\xff\xff\xff", 9),
+          head + std::string("\x00\x00\x00\x00", 4), encode(hops), encode(large)}) {
+        auto answer = call_with([&](auto& client) {
+            client.welcome();
+            auto request = client.receive();
+            client.send(bytes);
+            client.respond(*request, R"({"value":"4"})");
+        });
+        REQUIRE(answer);
+        CHECK((*answer)["value"] == "4");
+    }
+}
+
+TEST_CASE("An answer that cannot be read is an error of its request alone")
+{
+    std::optional<Error> errors[3];
+    FakeBroker broker([](auto& client) {
+        client.welcome();
+        auto first = client.receive();
+        client.respond(*first,
+                       "{\"x\":\"" + std::string(message_size_max, 'x') + "\"}");
+        auto second = client.receive();
+        auto hops = make_response(*second, "{}");
+        hops.routes.assign(300, "a");
+        client.send(encode(hops));
+        auto stream = client.receive();
+        hops = make_response(*stream, "{}");
+        hops.routes.assign(300, "a");
+        client.send(encode(hops));
+        client.respond(*stream, R"({"n":1})");
+        client.respond_error(*stream, ENODATA);
+        client.receive();
+    });
+    Loop loop;
+    auto flow = [&](Loop& event_loop, std::string uri) -> Task<Result<>> {
+        auto flux = co_await Connection::open(event_loop, std::move(uri));
+        if (!flux)
+            co_return std::unexpected(flux.error());
+        for (auto& error : {&errors[0], &errors[1]}) {
+            auto answer = co_await (*flux)->rpc("attr.get");
+            CHECK_FALSE(answer);
+            if (!answer)
+                *error = answer.error();
+        }
+        auto stream = (*flux)->stream("job-list.list", Json::object());
+        auto answer = co_await stream.next();
+        CHECK_FALSE(answer);
+        if (!answer)
+            errors[2] = answer.error();
+        answer = co_await stream.next();
+        CHECK((answer && *answer && (**answer)["n"] == 1));
+        answer = co_await stream.next();
+        CHECK((answer && !*answer));
+        CHECK_FALSE((*flux)->lost());
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow(loop, broker.uri())));
+    REQUIRE((errors[0] && errors[1] && errors[2]));
+    CHECK(errors[0]->errnum == EMSGSIZE);
+    CHECK_THAT(errors[0]->message,
+               Catch::StartsWith("attr.get: the answer is a message of 6710")
+                   && Catch::EndsWith("bytes (at most 67108864)"));
+    CHECK(errors[1]->errnum == EPROTO);
+    CHECK_THAT(
+        errors[1]->message,
+        Catch::StartsWith("attr.get: the answer is malformed message: more parts"));
+    CHECK(errors[2]->errnum == EPROTO);
+}
+
+TEST_CASE("One job that cannot be read does not hide the others")
+{
+    std::vector<JobId> ids;
+    FakeBroker broker([](auto& client) {
+        client.welcome();
+        std::string large(message_size_max, 'x');
+        auto all = client.receive();
+        client.respond(*all, R"({"jobs":[{"id":1,"name":")" + large + "\"}]}");
+        auto singly = client.receive();
+        REQUIRE(singly);
+        CHECK(singly->streaming());
+        CHECK(singly->payload_text() == all->payload_text());
+        client.respond(*singly, R"({"jobs":[{"id":1}]})");
+        client.respond(*singly, R"({"jobs":[{"id":2,"name":")" + large + "\"}]}");
+        client.respond(*singly, R"({"jobs":[{"id":3}]})");
+        client.respond_error(*singly, ENODATA);
+        client.receive();
+    });
+    Loop loop;
+    auto flow = [&](Loop& event_loop, std::string uri) -> Task<Result<>> {
+        auto flux = co_await Connection::open(event_loop, std::move(uri));
+        if (!flux)
+            co_return std::unexpected(flux.error());
+        auto jobs = co_await list_jobs(**flux, Json::object());
+        if (!jobs)
+            co_return std::unexpected(jobs.error());
+        for (auto& job : *jobs)
+            ids.push_back(job.id);
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow(loop, broker.uri())));
+    CHECK(ids == std::vector<JobId>{1, 3});
 }
 
 TEST_CASE("Answers that are no JSON, or too deep")
