@@ -36,12 +36,8 @@ struct Extend {
         if (!parent)
             co_return std::unexpected(parent.error());
         auto dat = co_await dat::find_dat(**parent, selector);
-        if (!dat) {
-            auto ended = co_await dat::find_ended(**parent, selector);
-            if (!ended)
-                co_return std::unexpected(dat.error());
-            dat = std::move(*ended);
-        }
+        if (!dat)
+            co_return std::unexpected(dat.error());
         auto extended = co_await dat::extend(**parent, *dat, seconds);
         if (!extended)
             co_return std::unexpected(extended.error());

@@ -39,11 +39,8 @@ flux::Task<Error> refusal(flux::Connection& parent, const Dat& dat, Error error)
 flux::Task<Result<Extended>> extend(flux::Connection& parent, const Dat& dat,
                                     double seconds)
 {
-    auto phase = dat.phase();
     auto named = fmt::format("the DAT \"{}\" ({})", dat.record.name,
                              flux::format_jobid(dat.job.id));
-    if (phase == "ended")
-        co_return fail("{} has ended", named);
     if (dat.record.stop_at > 0 || dat.job.state == flux::job_state_cleanup)
         co_return fail("{} is ending: {}", named,
                        dat.record.stop_reason.empty() ? "its job is being taken down"

@@ -62,8 +62,8 @@ class Extend(WindowTest):
         self.assert_says(ran, ['"demo"', jobid, "is ending", "stopped by its owner"])
         self.dat("stop", "--now").succeeded()
         stopping.wait()
-        ran = self.dat("extend", "1h", "--dat", jobid).ended(1)
-        self.assert_says(ran, ['"demo"', jobid, "has ended"])
+        ran = self.dat("extend", "1h", "--dat", jobid).ended(3)
+        self.assert_says(ran, ['"demo"', jobid, "has ended, at 20"])
 
     def test_none(self):
         self.assert_says(self.dat("extend", "1h").ended(3), "no DAT")
