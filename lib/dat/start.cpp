@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/start.h"
 
+#include "lib/clock.h"
 #include "lib/dat/find.h"
 #include "lib/dat/output.h"
 #include "lib/flux/datetime.h"
@@ -8,6 +9,7 @@
 #include "lib/imp/sign_site.h"
 #include "lib/imp/user.h"
 
+#include <algorithm>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -20,7 +22,8 @@ constexpr std::size_t output_lines_max = 5; // of the brokers' last words
 // A job that gets its nodes at once has them long before.
 constexpr double waiting_moment = 1; // seconds
 // A start records its job right after submitting it. One that has not in this time was
-// killed, or its node is gone.
+// killed, or its node is gone. (Counted from the submission where it is the only job of
+// that name; where one of ours is there, too, from then on, whatever the clocks say.)
 constexpr double settle_time_max = 30; // seconds
 // How long a DAT that is over may take to clean up before another of its name starts
 // all the same. A node that hangs in an epilog must not keep a window shut.
@@ -227,7 +230,14 @@ private:
                 co_return std::move(found->holder);
             if (found->holder) {
                 unsettled = found->holder->id;
-                auto settled = co_await wait_for_record_or_end(unsettled);
+                // Of one that was killed long ago, cron's next call has it at once.
+                double age = real_seconds(wall_clock() - found->holder->t_submit);
+                tell(Progress::Step::event,
+                     fmt::format("waiting for job {}, of a start of that name that has "
+                                 "not recorded it yet",
+                                 flux::format_jobid(unsettled)));
+                auto settled = co_await wait_for_record_or_end(
+                    unsettled, settle_time_max - std::clamp(age, 0.0, settle_time_max));
                 if (!settled)
                     co_return std::unexpected(nothing_submitted(settled.error()));
                 continue;
@@ -355,17 +365,17 @@ private:
                 || other->holder->id == unsettled)
                 co_return false;
             unsettled = other->holder->id;
-            auto settled = co_await wait_for_record_or_end(unsettled);
+            auto settled = co_await wait_for_record_or_end(unsettled, settle_time_max);
             if (!settled)
                 co_return std::unexpected(settled.error());
         }
     }
 
-    // ... or until it has taken too long. An error only if we are interrupted, or the
-    // parent is lost.
-    flux::Task<Result<>> wait_for_record_or_end(flux::JobId id)
+    // ... or until so many seconds have passed. An error only if we are interrupted, or
+    // the parent is lost.
+    flux::Task<Result<>> wait_for_record_or_end(flux::JobId id, double seconds)
     {
-        flux::Deadline limit(loop_, settle_time_max, too_long, &interrupt_);
+        flux::Deadline limit(loop_, seconds, too_long, &interrupt_);
         flux::EventlogWatch watch(parent_, id, "eventlog");
         while (true) {
             auto event = co_await watch.next(&limit.interrupt());

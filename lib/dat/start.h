@@ -12,13 +12,15 @@
 // has none yet has lost too. Who sees one with a higher id that has none yet waits to
 // see whether that one recorded (having looked too early to see this one), or ends;
 // and yields if it does neither for long, since its start may have been killed.
-// Who has lost ends its job, and looks again until the name's DAT has its record: the
-// one that it lost to may itself have lost. If there is none then, it starts over.
-// A DAT whose job has ended, and whose nodes are being cleaned up, holds its name no
-// more; but a start waits for a while until it is gone, so that there are not two.
-// Names are told apart by case.
-// Rejected: a lock in the KVS, which a guest of the system instance cannot write;
-// submitting held and releasing, which leaves a held job if the command is killed.
+// Before it submits anything, a start takes a job that has been there for long without
+// a record as what it is, a DAT of that name: it will have its record when it runs. Who
+// has lost ends its job, and looks again until the name's DAT has its record: the one
+// that it lost to may itself have lost. If there is none then, it starts over. A DAT
+// whose job has ended, and whose nodes are being cleaned up, holds its name no more;
+// but a start waits for a while until it is gone, so that there are not two. Names are
+// told apart by case. Rejected: a lock in the KVS, which a guest of the system instance
+// cannot write; submitting held and releasing, which leaves a held job if the command
+// is killed.
 #pragma once
 
 #include "lib/conf/conf.h"

@@ -225,3 +225,14 @@ class SameName(SandboxTest):
         ended = [one.wait().succeeded() for one in both]
         self.assertEqual(len({ran.out for ran in ended}), 1)
         self.assertEqual(len(self.dats()), 1)
+
+
+class Limits(SandboxTest):
+    """What the parent's policy does not allow is refused by the parent."""
+
+    up_options = ("--conf", '[policy.limits]\nduration = "2h"\njob-size.max.nnodes = 2\n')
+
+    def test_a_window_that_is_longer_than_allowed(self):
+        self.start_fails("-t", "3h", status=1, says=["not accepted", "3h", "2h"])
+        self.start_fails("-t", "2h", "-N3", status=1, says=["not accepted", "nnodes", "2"])
+        self.start("-t", "2h", "-N2")
