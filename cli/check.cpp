@@ -4,6 +4,7 @@
 #include "lib/dat/check.h"
 #include "cli/command.h"
 #include "cli/configuration.h"
+#include "cli/dat_fields.h"
 #include "cli/request.h"
 #include "cli/table.h"
 #include "lib/dat/preflight.h"
@@ -136,19 +137,19 @@ struct Check {
     std::string summary(const std::vector<dat::Verdict>& verdicts, Exit exit) const
     {
         auto count = [&](dat::Found found) {
-            return std::count_if(verdicts.begin(), verdicts.end(),
-                                 [&](auto& each) { return each.found == found; });
+            return static_cast<std::size_t>(
+                std::count_if(verdicts.begin(), verdicts.end(),
+                              [&](auto& each) { return each.found == found; }));
         };
         auto failures = count(dat::Found::failed);
         if (failures > 0)
-            return fmt::format("a start would fail: {} check{} failed", failures,
-                               failures == 1 ? "" : "s");
+            return fmt::format("a start would fail: {} failed",
+                               plural(failures, "check"));
         if (exit != Exit::ok)
             return "nothing failed, but not all could be looked at";
         auto warnings = count(dat::Found::warning);
         if (warnings > 0)
-            return fmt::format("a start would work: {} warning{}", warnings,
-                               warnings == 1 ? "" : "s");
+            return "a start would work: " + plural(warnings, "warning");
         return "a start would work";
     }
 

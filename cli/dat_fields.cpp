@@ -35,11 +35,6 @@ Value whole_number(std::uint64_t value)
     return {std::to_string(value), static_cast<double>(value)};
 }
 
-std::string plural(std::size_t count, const char* thing)
-{
-    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
-
 std::string guests_in_short(const perms::GuestList& guests)
 {
     if (guests.open)
@@ -220,6 +215,11 @@ std::string join(const std::vector<std::string>& words, std::string_view between
         out += word;
     }
     return out;
+}
+
+std::string plural(std::size_t count, const char* thing)
+{
+    return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
 }
 
 std::string or_dash(std::string text)

@@ -34,6 +34,7 @@ std::string time_left(const flux::JobInfo& job, double now);
 std::string join(const std::vector<std::string>& words,
                  std::string_view between = ", ");
 std::string or_dash(std::string text);
+std::string plural(std::size_t count, const char* thing); // "1 node", "2 nodes"
 // The names of the first ones, and how many more there are.
 template <class Id>
 std::vector<std::string> names_of(const std::vector<Id>& ids,

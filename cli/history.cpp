@@ -47,10 +47,7 @@ std::string in_words(const Json& change)
     if (change.contains("open") && change["open"].is_boolean())
         parts.push_back(change["open"] == true ? "opened to everybody"
                                                : "closed to all but the list");
-    std::string out;
-    for (auto& part : parts)
-        out += (out.empty() ? "" : "; ") + part;
-    return out.empty() ? "nobody on the list" : out;
+    return parts.empty() ? "nobody on the list" : join(parts, "; ");
 }
 
 } // namespace

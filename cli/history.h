@@ -7,6 +7,9 @@
 
 namespace fluxdat::cli {
 
+// Prints it, and gives the exit status. Of one that has ended, too, named by its job
+// id. Who may not read the job's eventlog asks the supervisor: exit 7 where that is
+// gone, or says no. Else the errors of find_dat().
 flux::Task<Result<int>> show_history(const Common& common, flux::Loop& loop,
                                      flux::Connection& parent,
                                      std::optional<std::string> selector,

@@ -2,6 +2,7 @@
 //
 // flux-dat report: what DATs that were, and are, were used for.
 #include "cli/command.h"
+#include "cli/dat_fields.h"
 #include "lib/clock.h"
 #include "lib/dat/csv.h"
 #include "lib/dat/review.h"
@@ -64,31 +65,14 @@ std::string exception_of(const dat::Reviewed& reviewed)
                         : job.exception_type + ": " + job.exception_note);
 }
 
-Json usage_json(const dat::Usage& usage)
-{
-    return {{"jobs", usage.jobs},
-            {"failed", usage.failed},
-            {"canceled", usage.canceled},
-            {"timeout", usage.timeout},
-            {"node_seconds", usage.node_seconds},
-            {"core_seconds", usage.core_seconds}};
-}
-
 Json report_json(const dat::Report& report)
 {
-    Json users = Json::array();
-    for (auto& [userid, usage] : report.users) {
-        users.push_back(usage_json(usage));
-        users.back()["userid"] = userid;
-        users.back()["user"] = user_name(userid);
-    }
-    Json others = usage_json(report.others);
-    others["users"] = report.other_users;
-    return {{"as_of", report.as_of},
-            {"final", report.final},
-            {"total", usage_json(report.total())},
-            {"users", std::move(users)},
-            {"others", std::move(others)}};
+    auto json = dat::to_json(report);
+    json.erase("version"); // the memo's
+    json["total"] = dat::to_json(report.total());
+    for (auto& user : json["users"])
+        user["user"] = user_name(flux::integer_at<uid_t>(user, "userid"));
+    return json;
 }
 
 Json describe(const dat::Reviewed& reviewed)
@@ -133,17 +117,15 @@ void print_one(const dat::Reviewed& reviewed)
     say(stdout, "  asked: from {}, {}\n", flux::format_local_time(reviewed.begin_asked),
         job.duration > 0 ? flux::format_fsd(job.duration) : "no limit");
     if (job.t_run > 0)
-        say(stdout, "  got:   from {}, {} on {} node{}{}\n",
+        say(stdout, "  got:   from {}, {} on {}{}\n",
             flux::format_local_time(job.t_run), flux::format_fsd(reviewed.got),
-            job.nnodes, job.nnodes == 1 ? "" : "s",
-            end_of(reviewed) > 0 ? "" : " so far");
+            plural(job.nnodes, "node"), end_of(reviewed) > 0 ? "" : " so far");
     if (auto why = exception_of(reviewed); !why.empty())
         say(stdout, "  ended: {}\n", why);
     if (reviewed.changes.is_array() && reviewed.changes.size() > 1)
-        say(stdout,
-            "  guest list: changed {} times (flux-dat status --dat {} "
-            "--history)\n",
-            reviewed.changes.size() - 1, flux::format_jobid_ascii(job.id));
+        say(stdout, "  guest list: changed {} (flux-dat status --dat {} --history)\n",
+            plural(reviewed.changes.size() - 1, "time"),
+            flux::format_jobid_ascii(job.id));
     if (auto& report = reviewed.report) {
         say(stdout, "  {:<16} {:>7} {:>7} {:>12} {:>12}\n", "USER", "JOBS", "FAILED",
             "NODE-HOURS", "CORE-HOURS");
@@ -159,53 +141,74 @@ void print_one(const dat::Reviewed& reviewed)
         say(stdout, "  missing: {}\n", reviewed.missing);
 }
 
-std::string csv_row(const dat::Reviewed& reviewed, const std::string& user,
-                    const dat::Usage& usage)
+// A line of the CSV: a user's usage of a DAT, or a DAT that has none.
+struct CsvRow {
+    const dat::Reviewed& of;
+    std::string user;
+    dat::Usage usage;
+};
+
+struct CsvColumn {
+    const char* name;
+    std::string (*text)(const CsvRow& row);
+};
+
+std::string csv_time(double when)
 {
-    auto& job = reviewed.dat.job;
-    auto time = [](double when) {
-        return when > 0 ? flux::format_local_time(when) : std::string();
-    };
-    return dat::csv_line(
-        {reviewed.dat.record.name,
-         flux::format_jobid_ascii(job.id),
-         user_name(job.userid),
-         state_of(reviewed),
-         time(reviewed.begin_asked),
-         hours(job.duration),
-         time(job.t_run),
-         time(end_of(reviewed)),
-         hours(reviewed.got),
-         std::to_string(job.nnodes),
-         user,
-         std::to_string(usage.jobs),
-         std::to_string(usage.failed),
-         std::to_string(usage.canceled),
-         std::to_string(usage.timeout),
-         hours(usage.node_seconds),
-         hours(usage.core_seconds),
-         reviewed.report ? time(reviewed.report->as_of) : std::string(),
-         exception_of(reviewed),
-         reviewed.missing});
+    return when > 0 ? flux::format_local_time(when) : std::string();
+}
+
+const CsvColumn csv_columns[] = {
+    {"name", [](const CsvRow& row) { return row.of.dat.record.name; }},
+    {"id",
+     [](const CsvRow& row) { return flux::format_jobid_ascii(row.of.dat.job.id); }},
+    {"owner", [](const CsvRow& row) { return user_name(row.of.dat.job.userid); }},
+    {"state", [](const CsvRow& row) { return state_of(row.of); }},
+    {"asked_begin", [](const CsvRow& row) { return csv_time(row.of.begin_asked); }},
+    {"asked_hours", [](const CsvRow& row) { return hours(row.of.dat.job.duration); }},
+    {"begin", [](const CsvRow& row) { return csv_time(row.of.dat.job.t_run); }},
+    {"end", [](const CsvRow& row) { return csv_time(end_of(row.of)); }},
+    {"got_hours", [](const CsvRow& row) { return hours(row.of.got); }},
+    {"nodes", [](const CsvRow& row) { return std::to_string(row.of.dat.job.nnodes); }},
+    {"user", [](const CsvRow& row) { return row.user; }},
+    {"jobs", [](const CsvRow& row) { return std::to_string(row.usage.jobs); }},
+    {"failed", [](const CsvRow& row) { return std::to_string(row.usage.failed); }},
+    {"canceled", [](const CsvRow& row) { return std::to_string(row.usage.canceled); }},
+    {"timeout", [](const CsvRow& row) { return std::to_string(row.usage.timeout); }},
+    {"node_hours", [](const CsvRow& row) { return hours(row.usage.node_seconds); }},
+    {"core_hours", [](const CsvRow& row) { return hours(row.usage.core_seconds); }},
+    {"as_of",
+     [](const CsvRow& row) {
+         return row.of.report ? csv_time(row.of.report->as_of) : std::string();
+     }},
+    {"exception", [](const CsvRow& row) { return exception_of(row.of); }},
+    {"missing", [](const CsvRow& row) { return row.of.missing; }},
+};
+
+std::string csv_line(const CsvRow& row)
+{
+    std::vector<std::string> fields;
+    for (auto& column : csv_columns)
+        fields.push_back(column.text(row));
+    return dat::csv_line(fields);
 }
 
 void print_csv(const std::vector<dat::Reviewed>& all)
 {
-    auto out = dat::csv_line({"name",        "id",          "owner",     "state",
-                              "asked_begin", "asked_hours", "begin",     "end",
-                              "got_hours",   "nodes",       "user",      "jobs",
-                              "failed",      "canceled",    "timeout",   "node_hours",
-                              "core_hours",  "as_of",       "exception", "missing"});
+    std::vector<std::string> names;
+    for (auto& column : csv_columns)
+        names.emplace_back(column.name);
+    auto out = dat::csv_line(names);
     for (auto& reviewed : all) {
         auto& report = reviewed.report;
         if (!report || report->users.empty())
-            out += csv_row(reviewed, "", {});
+            out += csv_line({reviewed, "", {}});
         if (!report)
             continue;
         for (auto& [userid, usage] : report->users)
-            out += csv_row(reviewed, user_name(userid), usage);
+            out += csv_line({reviewed, user_name(userid), usage});
         if (report->other_users > 0)
-            out += csv_row(reviewed, "(others)", report->others);
+            out += csv_line({reviewed, "(others)", report->others});
     }
     put(stdout, out);
 }

@@ -21,24 +21,13 @@ constexpr double finish_time_max = 3; // real seconds
 // much is asked for again.
 constexpr double overlap = 60; // real seconds
 
-// RFC 24 and RFC 43: result bits of job-list.
+// RFC 43: result bits of job-list.
 enum JobResult : unsigned { completed = 1, failed = 2, canceled = 4, timeout = 8 };
 
 std::unexpected<Error> bad_member(const char* key)
 {
     return std::unexpected(Error{
         fmt::format("the DAT's report: \"{}\" is not as it should be", key), EPROTO});
-}
-
-Json usage_json(const Usage& usage)
-{
-    // Whole seconds: the rest is noise, and takes a third of the room.
-    return {{"jobs", usage.jobs},
-            {"failed", usage.failed},
-            {"canceled", usage.canceled},
-            {"timeout", usage.timeout},
-            {"node_seconds", std::llround(usage.node_seconds)},
-            {"core_seconds", std::llround(usage.core_seconds)}};
 }
 
 bool read_usage(const Json& json, Usage& usage)
@@ -91,14 +80,25 @@ Usage Report::total() const
     return sum;
 }
 
+Json to_json(const Usage& usage)
+{
+    // Whole seconds: the rest is noise, and takes a third of the room.
+    return {{"jobs", usage.jobs},
+            {"failed", usage.failed},
+            {"canceled", usage.canceled},
+            {"timeout", usage.timeout},
+            {"node_seconds", std::llround(usage.node_seconds)},
+            {"core_seconds", std::llround(usage.core_seconds)}};
+}
+
 Json to_json(const Report& report)
 {
     Json users = Json::array();
     for (auto& [userid, usage] : report.users) {
-        users.push_back(usage_json(usage));
+        users.push_back(to_json(usage));
         users.back()["userid"] = userid;
     }
-    Json others = usage_json(report.others);
+    Json others = to_json(report.others);
     others["users"] = report.other_users;
     return {{"version", report_version},
             {"as_of", report.as_of},

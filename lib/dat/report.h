@@ -49,6 +49,7 @@ struct Report {
     Usage total() const;
 };
 
+Json to_json(const Usage& usage);
 Json to_json(const Report& report);
 // The error says which member is wrong. Unknown ones are ignored.
 Result<Report> report_from_json(const Json& json);
