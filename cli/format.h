@@ -11,10 +11,8 @@
 // ALIGN is one of <, >, ^; TYPE is s, d or f, the last two of fields that are numbers.
 // Conversions, of fields that are seconds: !D a local time as 2026-11-30T18:00:00, !d
 // as "Nov30 18:00", !F a duration in FSD; of any: !h "-" where there is nothing. "{{"
-// and
-// "}}" are braces.
-// Before a field, "?:" leaves its column out where all of its values are empty, "+:"
-// makes it as wide as its widest value, "?+:" both.
+// and "}}" are braces. Before a field, "?:" leaves its column out where all of its
+// values are empty, "+:" makes it as wide as its widest value, "?+:" both.
 #pragma once
 
 #include "cli/screen.h"

@@ -8,7 +8,7 @@
 #include "cli/request.h"
 #include "cli/window_options.h"
 #include "lib/clock.h"
-#include "lib/dat/due.h"
+#include "lib/dat/early.h"
 #include "lib/flux/datetime.h"
 #include "lib/program.h"
 #include "lib/say.h"

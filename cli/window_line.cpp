@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t bar_columns_min = 8; // below it, times give way to the line
 constexpr double short_window = 600;       // seconds
-constexpr double past_marks_end = 1;       // a window without end has no scale
+constexpr double scale_min = 1; // seconds: no division by 0, whatever clocks say
 
 struct Cell {
     const char* text;
@@ -20,14 +20,14 @@ struct Cell {
 
 } // namespace
 
-bool Window::short_term() const
+bool Timeline::short_term() const
 {
     return end > 0 && end - begin < short_window;
 }
 
-Window window_of(const dat::Dat& dat)
+Timeline window_of(const dat::Dat& dat)
 {
-    Window window;
+    Timeline window;
     window.begin = dat.job.t_run;
     window.end = dat.job.expiration;
     if (double stop = dat.record.stop_at;
@@ -48,7 +48,7 @@ Window window_of(const dat::Dat& dat)
     return window;
 }
 
-std::string window_line(const Window& window, double now, std::size_t columns,
+std::string window_line(const Timeline& window, double now, std::size_t columns,
                         const Screen& screen)
 {
     auto from = human_time(window.begin, now, window.short_term());
@@ -61,7 +61,7 @@ std::string window_line(const Window& window, double now, std::size_t columns,
         return {};
     double length = window.end > window.begin
                         ? window.end - window.begin
-                        : (now - window.begin) * 2 + past_marks_end;
+                        : std::max(scale_min, (now - window.begin) * 2);
     auto place = [&](double when) {
         double part = std::clamp((when - window.begin) / length, 0.0, 1.0);
         return static_cast<std::size_t>(
@@ -89,7 +89,7 @@ std::string window_line(const Window& window, double now, std::size_t columns,
     return with_times ? fmt::format("{} {} {}", from, line, to) : line;
 }
 
-std::string window_to_come(const Window& window, double now)
+std::string window_to_come(const Timeline& window, double now)
 {
     std::string out;
     auto add = [&](const std::string& what, double when) {

@@ -15,7 +15,8 @@
 
 namespace fluxdat::cli {
 
-struct Window {
+// What is drawn of a DAT's window (dat::Window).
+struct Timeline {
     struct Point {
         double when = 0;  // seconds since the epoch
         std::string what; // for people: "warning"
@@ -28,15 +29,15 @@ struct Window {
 };
 
 // The window of a DAT, with what its record says is planned.
-Window window_of(const dat::Dat& dat);
+Timeline window_of(const dat::Dat& dat);
 
 // Of one that has begun: the line with its times, of exactly so many columns; where
 // they are too few for the times, without them.
-std::string window_line(const Window& window, double now, std::size_t columns,
+std::string window_line(const Timeline& window, double now, std::size_t columns,
                         const Screen& screen);
 
 // "warning 21:45 (in 1h33m), closed to new jobs 21:50": what is still to come, the end
 // with it; empty where nothing is.
-std::string window_to_come(const Window& window, double now);
+std::string window_to_come(const Timeline& window, double now);
 
 } // namespace fluxdat::cli

@@ -10,7 +10,7 @@ using namespace fluxdat::cli;
 namespace {
 
 constexpr double six = 6 * 3600; // on the first day of the epoch
-const Window four_hours{
+const Timeline four_hours{
     six,
     six + 4 * 3600,
     {{six + 2 * 3600, "warning", 'w'}, {six + 3 * 3600, "close", 'c'}}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-#include "lib/dat/due.h"
+#include "lib/dat/early.h"
 
 #include <catch2/catch.hpp>
 
