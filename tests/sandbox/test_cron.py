@@ -151,6 +151,8 @@ class AtOnce(Cron):
             self.cancel(later.out.strip())
             eventually(lambda: not self.dats(), "it is gone")
             self.assert_no_dat_left()
+        else:
+            self.fail("no start was done before its moment came")
         self.dat("stop", "--now").succeeded()
 
     def test_names_are_told_apart_by_case(self):

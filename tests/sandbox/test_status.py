@@ -23,7 +23,8 @@ from tests.lib.terminal import Terminal
 class Status(SandboxTest):
     def test_nothing_there(self):
         self.assertEqual(self.dats(), [])
-        self.dat("status").succeeded()
+        ran = self.dat("status").succeeded()
+        self.assertEqual((ran.out, ran.err), ("", "flux-dat status: there is no DAT here\n"))
 
     def test_one_line_each(self):
         first = self.start("-N2", "--name", "demo", "--user", "games")

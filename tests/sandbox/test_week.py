@@ -111,9 +111,8 @@ class Week(SandboxTest):
             events = [
                 lambda dat: self.kill_node(dat, 1),
                 lambda dat: self.kill_node(dat, 0),
+                self.extend,
             ]
-            if self.dat("extend", "--help").status == 0:
-                events.append(self.extend)
             seen = set()
             # A week, or longer where all that did not come to pass in one.
             while (self.now() < began + 7 * DAY or events) and not self.problems:
@@ -134,6 +133,7 @@ class Week(SandboxTest):
         eventually(lambda: not self.dats(), "all windows are over")
         witness.end()
         self.assertIsNone(witness.problem)
+        self.assertGreater(witness.looks, 0)
         self.assertEqual(witness.doubles, [])
 
         dats = self.dat("report", "--json", "--since", "60d").succeeded().json()["dats"]
