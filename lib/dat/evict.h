@@ -20,9 +20,10 @@ public:
     // `name` is the DAT's, for the note.
     Evictor(flux::Loop& loop, flux::Connection& dat, std::string name);
 
-    // Follows the jobs until the connection is lost. The error is why it could not:
-    // then the door and the IMP are all that keeps a revoked guest out.
-    flux::Task<Result<>> follow();
+    // Follows the jobs until the connection is lost or `end` is raised. Where it cannot
+    // for a while, the door and the IMP are all that keeps a revoked guest out: it says
+    // so in the log, and tries again.
+    flux::Task<void> follow(flux::Interrupt& end);
 
     // A list that is in force from now on; it is copied.
     void judge(const Desired& desired);
@@ -36,7 +37,10 @@ private:
         double submitted = 0; // seconds since the epoch
         bool started = false; // it has its nodes
         bool judged = false;  // it is being cancelled
+        unsigned journal = 0; // the last that told of it
     };
+    flux::Task<Result<>> follow_journal();
+    void take(flux::JobId id, const Json& events);
     void judge(flux::JobId id, Job& job);
     flux::Task<void> cancel(flux::JobId id, uid_t user);
 
@@ -46,6 +50,8 @@ private:
     Desired desired_;
     bool has_list_ = false;
     std::map<flux::JobId, Job> jobs_;
+    unsigned journal_ = 0;           // counts the journals
+    std::uint64_t journal_jobs_ = 0; // and what they said of jobs
     // Of users, for as long as one pass takes.
     std::map<uid_t, std::optional<std::vector<gid_t>>> groups_;
 };

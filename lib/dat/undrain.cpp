@@ -13,6 +13,8 @@ namespace fluxdat::dat {
 namespace {
 
 constexpr std::string_view reason_end = " terminated before first barrier";
+// Seconds before what could not be judged is looked at again.
+constexpr double retry_pause = 60;
 
 } // namespace
 
@@ -48,18 +50,21 @@ void Drains::apply(const Json& answer)
         current_ = true;
 }
 
-Undrainer::Undrainer(flux::Loop& loop, flux::Connection& dat, OffList off_list)
-    : loop_(loop), dat_(dat), off_list_(std::move(off_list))
+Undrainer::Undrainer(flux::Loop& loop, flux::Connection& dat, flux::Interrupt& end,
+                     OffList off_list)
+    : loop_(loop), dat_(dat), end_(end), off_list_(std::move(off_list))
 {
 }
 
 void Undrainer::apply(const Json& answer)
 {
     drains_.apply(answer);
-    std::erase_if(judged_, [&](auto& one) {
+    auto is_over = [&](auto& one) {
         auto found = drains_.by_rank().find(one.first);
         return found == drains_.by_rank().end() || found->second != one.second;
-    });
+    };
+    std::erase_if(judged_, is_over);
+    std::erase_if(failed_, is_over);
     if (ready_ && !at_work_ && next_unjudged())
         loop_.spawn(work());
 }
@@ -74,7 +79,7 @@ void Undrainer::judge()
 std::optional<Drains::Drain> Undrainer::next_unjudged() const
 {
     for (auto& [rank, drain] : drains_.by_rank())
-        if (!judged_.contains(rank))
+        if (!judged_.contains(rank) && !failed_.contains(rank))
             return drain;
     return {};
 }
@@ -90,27 +95,48 @@ flux::Task<void> Undrainer::work()
             fmt::format("cannot tell whether the nodes are to be undrained that the "
                         "job {} drained: {}",
                         flux::format_jobid(drain->job), judged.error().message));
-        break; // again when there is something new
+        for (auto& [rank, each] : drains_.by_rank())
+            if (each.job == drain->job)
+                failed_[rank] = each;
     }
     at_work_ = false;
+    if (!failed_.empty() && !retrying_)
+        loop_.spawn(retry());
+}
+
+flux::Task<void> Undrainer::retry()
+{
+    retrying_ = true;
+    auto slept = co_await loop_.sleep(retry_pause, &end_);
+    retrying_ = false;
+    if (!slept)
+        co_return; // the end
+    failed_.clear();
+    if (!at_work_)
+        co_await work();
 }
 
 // All ranks that this job drained. An error: not judged.
 flux::Task<Result<>> Undrainer::judge(Drains::Drain drain)
 {
-    auto job = co_await flux::list_job(dat_, drain.job);
+    // Nothing is asked for that the job's owner could make too large to be read.
+    Json payload{{"id", drain.job}, {"attrs", Json::array({"userid"})}};
+    auto job = co_await dat_.rpc("job-list.list-id", std::move(payload));
     if (!job && job.error().errnum != ENOENT)
         co_return std::unexpected(job.error());
+    auto user = flux::userid_unknown;
+    if (job && job->contains("job"))
+        user = flux::integer_at((*job)["job"], "userid", user);
     Result<bool> off = false; // of a job that is forgotten nothing can be said
-    if (job)
-        off = co_await off_list_(job->userid, drain);
+    if (user != flux::userid_unknown)
+        off = co_await off_list_(user, drain);
     if (!off)
         co_return std::unexpected(off.error());
     for (auto& [rank, each] : drains_.by_rank())
         if (each.job == drain.job)
             judged_[rank] = each;
     if (*off)
-        co_await undrain(drain.job, job->userid);
+        co_await undrain(drain.job, user);
     co_return Result<>{};
 }
 

@@ -55,7 +55,9 @@ public:
     // cannot be told now.
     using OffList = std::function<flux::Task<Result<bool>>(uid_t, Drains::Drain)>;
 
-    Undrainer(flux::Loop& loop, flux::Connection& dat, OffList off_list);
+    // It ends when `end` is raised.
+    Undrainer(flux::Loop& loop, flux::Connection& dat, flux::Interrupt& end,
+              OffList off_list);
 
     // One answer of resource.journal.
     void apply(const Json& answer);
@@ -69,14 +71,18 @@ private:
     using Ranks = std::map<std::uint32_t, Drains::Drain>;
     std::optional<Drains::Drain> next_unjudged() const;
     flux::Task<void> work();
+    flux::Task<void> retry();
     flux::Task<Result<>> judge(Drains::Drain drain);
     flux::Task<void> undrain(flux::JobId job, uid_t user);
 
     flux::Loop& loop_;
     flux::Connection& dat_;
+    flux::Interrupt& end_;
     OffList off_list_;
     Drains drains_;
     Ranks judged_;
+    Ranks failed_; // to be judged: not now, or they would keep the others waiting
+    bool retrying_ = false;
     bool ready_ = false;
     bool at_work_ = false;
 };

@@ -15,9 +15,9 @@ constexpr double cancelled_line_pause = 10;
 
 Watch::Watch(Links& links, Book& book)
     : links_(links), book_(book), evictor_(links.loop, *links.dat, book.record().name),
-      undrainer_(links.loop, *links.dat, [this](uid_t user, Drains::Drain drain) {
-          return was_off_list(user, drain);
-      })
+      undrainer_(
+          links.loop, *links.dat, links.end,
+          [this](uid_t user, Drains::Drain drain) { return was_off_list(user, drain); })
 {
 }
 
@@ -90,11 +90,7 @@ flux::Task<void> Watch::follow_jobs()
                           "list ({} so far)",
                           flux::format_jobid_ascii(id), user, said.jobs));
     };
-    auto followed = co_await evictor_.follow();
-    if (!followed && !links_.lost_dat && !links_.end.reason())
-        complain("cannot follow the jobs of this DAT; those of revoked guests are "
-                 "not cancelled: "
-                 + followed.error().message);
+    co_await evictor_.follow(links_.end);
 }
 
 } // namespace fluxdat::dat

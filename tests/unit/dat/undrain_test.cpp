@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/undrain.h"
+#include "tests/unit/flux/fake_broker.h"
 
 #include <catch2/catch.hpp>
 
@@ -69,4 +70,53 @@ TEST_CASE("What is no news of drains changes nothing")
         CHECK(drains.by_rank().size() == 2);
         CHECK(!drains.by_rank().at(1).current);
     }
+}
+
+TEST_CASE("A drain that cannot be judged does not keep the others from it")
+{
+    std::vector<std::string> undrained;
+    auto broker = test::FakeBroker::answering([&](auto& client, const auto& request) {
+        auto payload = *flux::parse_json(request.payload_text());
+        if (*request.topic == "resource.undrain") {
+            undrained.push_back(payload["targets"]);
+            return client.respond(request, "{}");
+        }
+        CHECK(*request.topic == "job-list.list-id");
+        // No memos: their owner could make the answer too large to be read.
+        CHECK(payload["attrs"] == json::array({"userid"}));
+        if (payload["id"] == job)
+            return client.respond(request, "no JSON");
+        client.respond_json(request,
+                            {{"job", {{"id", payload["id"]}, {"userid", 17}}}});
+    });
+    flux::Loop loop;
+    auto flow = [&]() -> flux::Task<Result<>> {
+        auto dat = co_await flux::Connection::open(loop, broker.uri());
+        REQUIRE(dat);
+        flux::Interrupt end, done;
+        Undrainer undrainer(loop, **dat, end,
+                            [](uid_t user, Drains::Drain) -> flux::Task<Result<bool>> {
+                                CHECK(user == 17);
+                                co_return true;
+                            });
+        undrainer.on_undrain = [&](const flux::Idset&, flux::JobId id, uid_t) {
+            CHECK(id == job + 1);
+            done.raise({"done"});
+        };
+        undrainer.apply(answer(
+            {event("drain", {{"idset", "0"}, {"reason", of_job}}),
+             event("drain", {{"idset", "2"},
+                             {"reason", flux::format_jobid(job + 1)
+                                            + " terminated before first barrier"}})}));
+        undrainer.judge();
+        (void)co_await loop.sleep(60, &done);
+        CHECK(done.reason());
+        (void)co_await loop.sleep(0); // whoever called on_undrain goes on first
+        end.raise({"the end"});
+        (void)co_await loop.sleep(0);
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow()));
+    broker.join();
+    CHECK(undrained == std::vector<std::string>{"2"});
 }

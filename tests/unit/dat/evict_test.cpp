@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/dat/evict.h"
+#include "tests/unit/flux/fake_broker.h"
+
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+using namespace fluxdat;
+using namespace fluxdat::dat;
+using fluxdat::test::FakeBroker;
+
+namespace {
+
+Desired nobody_but_the_owner()
+{
+    Record record;
+    record.guests = *perms::make_guest_list(1, false, {}, {}, getuid());
+    return {record, getuid(), 0};
+}
+
+} // namespace
+
+TEST_CASE("Of a job that cannot be read, the others are still cancelled")
+{
+    constexpr uid_t revoked = 4242;
+    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
+        if (*request.topic != "job-manager.events-journal")
+            return client.respond(request, "{}");
+        // More routes than a message can have: it is framed well, and no more.
+        auto odd = flux::make_response(request, "{}");
+        odd.routes.assign(flux::route_count_max + 100, "r");
+        client.send(flux::encode(odd));
+        client.respond(request, "[]");
+        client.respond_json(
+            request,
+            Json{{"id", 7},
+                 {"events", Json::array({{{"name", "submit"},
+                                          {"timestamp", 1.0},
+                                          {"context", {{"userid", revoked}}}}})}});
+    });
+    flux::Loop loop;
+    flux::JobId cancelled = 0;
+    auto flow = [&]() -> flux::Task<Result<>> {
+        auto dat = co_await flux::Connection::open(loop, broker.uri());
+        REQUIRE(dat);
+        Evictor evictor(loop, **dat, "demo");
+        flux::Interrupt end;
+        evictor.on_cancel = [&](flux::JobId id, uid_t user) {
+            CHECK(user == revoked);
+            cancelled = id;
+            end.raise({"seen"});
+            (*dat)->close();
+        };
+        evictor.judge(nobody_but_the_owner());
+        co_await evictor.follow(end);
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow()));
+    CHECK(cancelled == 7);
+}
+
+TEST_CASE("A journal that ends is followed again, with what was there")
+{
+    int journals = 0;
+    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
+        if (*request.topic != "job-manager.events-journal")
+            return client.respond(request, "{}");
+        if (journals++ == 0)
+            return client.respond_error(request, ENOSYS);
+        client.respond_json(
+            request,
+            Json{{"id", 8},
+                 {"events", Json::array({{{"name", "submit"},
+                                          {"timestamp", 1.0},
+                                          {"context", {{"userid", 4242}}}}})}});
+    });
+    flux::Loop loop;
+    flux::JobId cancelled = 0;
+    auto flow = [&]() -> flux::Task<Result<>> {
+        auto dat = co_await flux::Connection::open(loop, broker.uri());
+        REQUIRE(dat);
+        Evictor evictor(loop, **dat, "demo");
+        flux::Interrupt end;
+        evictor.on_cancel = [&](flux::JobId id, uid_t) {
+            cancelled = id;
+            end.raise({"seen"});
+            (*dat)->close();
+        };
+        evictor.judge(nobody_but_the_owner());
+        co_await evictor.follow(end);
+        co_return Result<>{};
+    };
+    REQUIRE(loop.run(flow()));
+    CHECK(cancelled == 8);
+    CHECK(journals == 2);
+}
