@@ -132,6 +132,13 @@ Result<Dat> select_dat(std::vector<Dat> dats,
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
                                  std::optional<std::string> selector)
 {
+    // What is named by its id must not hang on what is on the jobs of others.
+    if (auto id = flux::parse_jobid(selector.value_or("")); id && selector) {
+        auto job = co_await flux::list_job(parent, *id);
+        if (job && job->active())
+            if (auto dat = dat_of(std::move(*job)))
+                co_return std::move(*dat);
+    }
     auto dats = co_await list_dats(parent);
     if (!dats)
         co_return std::unexpected(std::move(dats.error()));
