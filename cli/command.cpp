@@ -148,9 +148,29 @@ connect_parent(flux::Loop& loop, flux::Interrupt* interrupt)
     co_return parent;
 }
 
+static std::string json_for_people(const Json& json)
+{
+    auto text = flux::dump_json(json);
+    // Others' text is in it, and a terminal obeys what it is shown. As an escape of
+    // JSON a character is still the same to whoever parses it, so also where stdout is
+    // a pipe, at whose other end there may be a terminal. What is harmful is never
+    // outside of a string (C0 is escaped already, and no newline is in a line).
+    std::string_view rest = text;
+    std::string out;
+    while (!rest.empty()) {
+        auto length = std::max<std::size_t>(utf8_length(rest), 1);
+        if (auto c = utf8_character(rest, length); is_harmful(c))
+            out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+        else
+            out += rest.substr(0, length);
+        rest.remove_prefix(length);
+    }
+    return out;
+}
+
 void print_json(const Json& json)
 {
-    say(stdout, "{}\n", flux::dump_json(json));
+    say(stdout, "{}\n", json_for_people(json));
 }
 
 int finish(const Common& common, int status)
