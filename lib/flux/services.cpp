@@ -229,7 +229,8 @@ Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
                  {"constraint", std::move(constraint)}};
     auto answer = co_await flux.rpc("job-list.list", payload);
     if (!answer && unreadable(answer.error()) && !flux.lost())
-        co_return co_await list_jobs_singly(flux, std::move(payload));
+        if (auto jobs = co_await list_jobs_singly(flux, std::move(payload)))
+            co_return jobs;
     if (!answer)
         co_return std::unexpected(std::move(answer.error()));
     auto list = answer->find("jobs");
