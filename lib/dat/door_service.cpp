@@ -2,9 +2,11 @@
 #include "lib/dat/door_service.h"
 
 #include "lib/perms/door.h"
+#include "lib/say.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -41,25 +43,40 @@ void answer(flux::Connection& flux, const std::string& door,
     flux.respond(request, {{"good", done->good}, {"lines", done->lines}});
 }
 
+// Serves over one connection, for as long as it lasts. Errors: there was none, or the
+// service could not be registered, which is told once.
+flux::Task<Result<>> serve_once(flux::Loop& loop, const std::string& door,
+                                flux::Interrupt& ended, bool& told)
+{
+    flux::Interrupt lost; // outlives the connection that raises it
+    flux::InterruptScope either(&ended, [&] { lost.raise(*ended.reason()); });
+    auto uri = fmt::format("local://{}/{}", door, perms::socket_file_name);
+    auto flux = co_await flux::Connection::open(loop, uri, &ended);
+    if (!flux)
+        co_return std::unexpected(flux.error());
+    (*flux)->on_lost([&](const Error& error) { lost.raise(error); });
+    auto served =
+        co_await (*flux)->serve(service_name, [&](const flux::Message& request) {
+            answer(**flux, door, request);
+        });
+    if (!served) {
+        if (!lost.reason() && !std::exchange(told, true))
+            say(stderr, "flux-dat launch: cannot register the service {}: {}\n",
+                service_name, served.error().message);
+        co_return served;
+    }
+    (void)co_await loop.sleep(INFINITY, &lost); // while the broker lives
+    co_return Result<>{};
+}
+
 flux::Task<Result<>> serve(flux::Loop& loop, const std::string& door,
                            flux::Interrupt& ended)
 {
     double pause = pause_min;
+    bool told = false; // that it cannot be registered
     while (!ended.reason()) {
-        auto uri = fmt::format("local://{}/{}", door, perms::socket_file_name);
-        auto flux = co_await flux::Connection::open(loop, uri, &ended);
-        if (flux) {
-            flux::Interrupt lost;
-            flux::InterruptScope either(&ended, [&] { lost.raise(*ended.reason()); });
-            (*flux)->on_lost([&](const Error& error) { lost.raise(error); });
-            auto served = co_await (*flux)->serve(
-                service_name,
-                [&](const flux::Message& request) { answer(**flux, door, request); });
-            if (served) {
-                pause = pause_min;
-                (void)co_await loop.sleep(INFINITY, &lost); // while the broker lives
-            }
-        }
+        if (co_await serve_once(loop, door, ended, told))
+            pause = pause_min;
         (void)co_await loop.sleep(pause, &ended); // cut short: that is the end
         pause = std::min(pause * 2, pause_max);
     }

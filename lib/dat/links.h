@@ -41,6 +41,12 @@ struct Links {
         if (parent)
             parent->respond(request, answer);
     }
+    void respond_error(const flux::Message& request, const Error& error)
+    {
+        if (parent)
+            parent->respond_error(request, error.errnum ? error.errnum : EINVAL,
+                                  error.message);
+    }
 
     Entrance entrance() const { return adopted ? Entrance::passage : Entrance::door; }
     flux::Hostlist hosts() const { return hosts_by_rank(nodelist, size); }

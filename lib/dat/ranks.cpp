@@ -20,12 +20,13 @@ namespace fluxdat::dat {
 namespace {
 
 flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
-                            std::string host, Entrance entrance, std::string guests)
+                            std::string host, Entrance entrance, std::string guests,
+                            flux::Interrupt* interrupt)
 {
     Rank rank;
     rank.rank = number;
     rank.host = std::move(host);
-    auto path = co_await find_entrance(dat, number, entrance);
+    auto path = co_await find_entrance(dat, number, entrance, interrupt);
     if (!path) {
         rank.up = path.error().errnum == ENOTSOCK;
         rank.wrong.push_back(path.error().message);
@@ -33,8 +34,8 @@ flux::Task<Rank> check_rank(flux::Connection& dat, std::uint32_t number,
     }
     rank.up = true;
     rank.door = *path;
-    auto checked = co_await run_at_entrance(dat, number, entrance, "check",
-                                            std::move(*path), std::move(guests));
+    auto checked = co_await run_at_entrance(
+        dat, number, entrance, "check", std::move(*path), std::move(guests), interrupt);
     if (!checked.good)
         rank.wrong = std::move(checked.lines);
     co_return rank;
@@ -162,12 +163,13 @@ flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank
 }
 
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          Entrance entrance, perms::GuestList guests)
+                                          Entrance entrance, perms::GuestList guests,
+                                          flux::Interrupt* interrupt)
 {
     auto text = flux::dump_json(to_json(guests));
     std::vector<flux::Task<Rank>> checks;
     for (std::uint32_t rank = 0; rank < hosts.size(); rank++)
-        checks.push_back(check_rank(dat, rank, hosts[rank], entrance, text));
+        checks.push_back(check_rank(dat, rank, hosts[rank], entrance, text, interrupt));
     co_return co_await flux::when_all(std::move(checks));
 }
 

@@ -87,9 +87,11 @@ flux::Task<AtEntrance> run_at_entrance(flux::Connection& dat, std::uint32_t rank
                                        flux::Interrupt* interrupt = nullptr);
 
 // Asks every broker for its socket, and has each node's door checked there. `hosts` are
-// the names of the ranks' nodes, in their order.
+// the names of the ranks' nodes, in their order. Of a rank that has not answered when
+// the interrupt is raised, that is what is wrong.
 flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist hosts,
-                                          Entrance entrance, perms::GuestList guests);
+                                          Entrance entrance, perms::GuestList guests,
+                                          flux::Interrupt* interrupt = nullptr);
 
 // `flux-dat door WHAT PATH LIST` and `flux-dat passage WHAT SOCKET LIST`. WHAT is
 //

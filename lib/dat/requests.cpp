@@ -18,6 +18,9 @@ namespace {
 // Questions that are worked on at a time; more are for later (EAGAIN). A status starts
 // a process on every rank, and a guest may ask without waiting for answers.
 constexpr int statuses_max = 8, admissions_max = 64;
+// Seconds for all that a status is put together from. Some requests are never answered
+// (Doors::up(), doors.h), and an IMP may hang; whoever asks waits for 30 s (ask.cpp).
+constexpr double status_time_max = 20;
 
 const Json::json_pointer imp_path("/exec/imp");
 
@@ -154,12 +157,8 @@ flux::Task<void> Requests::change_list(flux::Message request, Change change)
     auto done = co_await book_.change(std::move(change));
     if (!links_.parent)
         co_return; // nobody to answer: with the connection went the request
-    if (!done) {
-        auto& error = done.error();
-        links_.parent->respond_error(request, error.errnum ? error.errnum : EINVAL,
-                                     error.message);
-        co_return;
-    }
+    if (!done)
+        co_return links_.respond_error(request, done.error());
     bool everywhere = co_await book_.doors().settled(done->generation);
     co_await book_.update_if_announced();
     Json answer{{"generation", done->generation},
@@ -189,11 +188,8 @@ void Requests::answer_admission(const flux::Message& request)
         AtWork one(self.admissions_);
         auto& links = self.links_;
         auto job = co_await flux::list_job(*links.parent, links.id);
-        if (!links.parent)
-            co_return;
         if (!job)
-            co_return links.parent->respond_error(asked, job.error().errnum,
-                                                  job.error().message);
+            co_return links.respond_error(asked, job.error());
         auto dat = dat_of(std::move(*job));
         links.respond(asked, {{"name", self.book_.record().name},
                               {"owner", geteuid()},
@@ -207,26 +203,26 @@ void Requests::answer_admission(const flux::Message& request)
 flux::Task<void> Requests::answer_history(flux::Message request)
 {
     auto log = co_await flux::lookup(*links_.parent, links_.id, "eventlog");
-    if (!links_.parent)
-        co_return;
     if (!log)
-        co_return links_.parent->respond_error(request, log.error().errnum,
-                                               log.error().message);
+        co_return links_.respond_error(request, log.error());
     links_.respond(request, {{"changes", history(parse_eventlog(*log), geteuid())}});
 }
 
 // Whether the DAT's IMP is one that asks the guest list, as it says itself.
-flux::Task<Json> Requests::describe_imp()
+flux::Task<Json> Requests::describe_imp(flux::Interrupt& limit)
 {
     if (!imp_.is_null())
         co_return imp_;
     auto conf = co_await flux::configuration(*links_.dat);
-    if (!conf || !conf->contains(imp_path))
+    if (!conf || !conf->contains(imp_path) || !(*conf)[imp_path].is_string())
         co_return nullptr;
     auto path = (*conf)[imp_path].get<std::string>();
     flux::Command command;
     command.cmdline = {path, "version"};
-    auto ran = co_await flux::run_command(*links_.dat, 0, std::move(command));
+    auto ran =
+        co_await flux::run_command(*links_.dat, 0, std::move(command), "rexec", &limit);
+    if (limit.reason())
+        co_return nullptr; // another time it may answer
     imp_ = {{"path", path},
             // An adopted broker does not tell its IMP where there is a list.
             {"asks_guest_list",
@@ -237,10 +233,13 @@ flux::Task<Json> Requests::describe_imp()
 flux::Task<void> Requests::answer_status(flux::Message request)
 {
     AtWork one(statuses_);
+    flux::Deadline limit(
+        links_.loop, status_time_max,
+        {fmt::format("no answer in {} s", status_time_max), ETIMEDOUT});
     auto ranks = co_await check_ranks(*links_.dat, links_.hosts(), links_.entrance(),
-                                      book_.record().guests);
+                                      book_.record().guests, &limit.interrupt());
     auto jobs = co_await flux::job_counts(*links_.dat);
-    auto imp = co_await describe_imp();
+    auto imp = co_await describe_imp(limit.interrupt());
     Json answer{{"ranks", Json::array()},
                 {"guests", to_json(book_.desired())},
                 {"imp", std::move(imp)}};
@@ -261,7 +260,9 @@ flux::Task<void> Requests::answer_jobs(flux::Message request)
 {
     AtWork one(statuses_);
     auto jobs = co_await flux::job_counts(*links_.dat);
-    links_.respond(request, jobs ? to_json(*jobs) : Json::object());
+    if (!jobs)
+        co_return links_.respond_error(request, jobs.error());
+    links_.respond(request, to_json(*jobs));
 }
 
 flux::Task<void> Requests::stop(flux::Message request, double grace)

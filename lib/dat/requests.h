@@ -32,7 +32,7 @@ private:
     Result<Change> requested_change(const flux::Message& request, bool owner,
                                     bool manager) const;
     bool is_busy(const flux::Message& request, int at_work, int max);
-    flux::Task<Json> describe_imp();
+    flux::Task<Json> describe_imp(flux::Interrupt& limit);
 
     Links& links_;
     Book& book_;

@@ -26,8 +26,9 @@ constexpr double cancel_time = 2;
 // Seconds that it may take to tell jobs something. There may be hundreds of thousands
 // pending, and what is due next does not wait for all of them.
 constexpr double tell_time_max = 5;
-// Seconds before queues are closed again where that failed.
-constexpr double close_pause = 5;
+// Seconds before it is tried again to close the queues, where that failed: the first
+// pause, which doubles up to the second.
+constexpr double close_pause_min = 1, close_pause_max = 60;
 // Exceptions (RFC 21) that only tell something.
 constexpr const char *stop_type = "dat-stop", *warn_type = "dat-warn",
                      *close_type = "dat-close";
@@ -40,8 +41,10 @@ void Shutdown::follow(double begin)
 {
     auto& span = window().span;
     bool known = span.begin > 0; // to a worker before this one
-    if (!known)
+    if (!known) {
         span.begin = begin > 0 ? begin : wall_clock();
+        span.expires = book_.expiration(); // so short from the start, where it is
+    }
     span.stop_at = book_.record().stop_at;
     double told_before = span.end();
     replan();
@@ -55,7 +58,8 @@ void Shutdown::replan()
 {
     if (window().span.begin <= 0)
         return; // not followed yet
-    window().span.expires = book_.expiration();
+    window().span =
+        expiring_at(book_.expiration(), window().options, window().span, wall_clock());
     window().plan = plan_end(window().options, window().span);
     woken_.raise({"the plan is another"});
 }
@@ -150,8 +154,12 @@ flux::Task<void> Shutdown::carry_out(Due to_do)
     auto is_still_due = [&](bool Due::*what) {
         return to_do.*what && window().span.end() == told_end_;
     };
-    if (to_do.close && !co_await close())
-        close_again_ = wall_clock() + close_pause / real_seconds(1);
+    if (to_do.close && !co_await close()) {
+        close_again_ = wall_clock() + close_pause_ / real_seconds(1);
+        close_pause_ = std::min(close_pause_ * 2, close_pause_max);
+    } else if (to_do.close) {
+        close_pause_ = close_pause_min;
+    }
     if (is_still_due(&Due::warn)) {
         window().warned = wall_clock();
         co_await warn(fmt::format("this DAT ends {}", ends_when()));

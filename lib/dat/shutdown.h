@@ -49,10 +49,11 @@ private:
     Links& links_;
     Book& book_;
     bool following_ = false;
-    bool idle_ = false;      // closed, and no job runs
-    double told_end_ = 0;    // the end that people know of
-    double close_again_ = 0; // when to try again to close the queues, which failed
-    flux::Interrupt woken_;  // from waiting
+    bool idle_ = false;   // closed, and no job runs
+    double told_end_ = 0; // the end that people know of
+    // When to try again to close the queues, which failed, and how much later then.
+    double close_again_ = 0, close_pause_ = 1;
+    flux::Interrupt woken_; // from waiting
 };
 
 } // namespace fluxdat::dat

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,10 +87,15 @@ private:
     // One inner process, to its end. No error: the DAT shall end.
     Result<> run_worker()
     {
-        pid_t pid = fork();
+        pid_t self = getpid(), pid = fork();
         if (pid < 0)
             return fail_errno(errno, "cannot fork");
         if (pid == 0) {
+            // A worker that outlived this process would have nobody to start it again.
+            // (Ours may have ended before the call; then no signal comes.)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != self)
+                _exit(1);
             sigprocmask(SIG_SETMASK, &before_, nullptr);
             execl(program_.c_str(), program_.c_str(), "supervise", "--worker",
                   dat_file_.c_str(), static_cast<char*>(nullptr));

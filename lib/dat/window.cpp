@@ -85,6 +85,8 @@ Plan plan_end(const WindowOptions& options, const Span& span)
     plan.term_at = plan.end_at;
     if (options.grace > 0 && fits(own_end - options.grace))
         plan.term_at = std::min(plan.end_at, own_end - options.grace);
+    else if (options.grace > 0 && span.cut_short > 0)
+        plan.term_at = std::min(plan.end_at, span.cut_short);
     else if (options.grace > 0)
         pass_over(named("grace", options.grace));
     plan.close_at = plan.term_at;
@@ -92,11 +94,35 @@ Plan plan_end(const WindowOptions& options, const Span& span)
         plan.close_at = std::min(span.stop_asked, plan.term_at);
     else if (options.close > 0 && fits(span.expires - options.close))
         plan.close_at = std::min(plan.term_at, span.expires - options.close);
+    else if (options.close > 0 && span.cut_short > 0)
+        plan.close_at = std::min(plan.term_at, span.cut_short);
     else if (options.close > 0)
         pass_over(named("close", options.close));
     if (plan.end_at <= 0)
         pass_over("end");
     return plan;
+}
+
+Span expiring_at(double expires, const WindowOptions& options, Span span, double now)
+{
+    auto too_short = [&](const Span& of, double at) {
+        return of.expires > 0 && at <= of.begin;
+    };
+    auto closes_late = [&](const Span& of) {
+        return options.close > 0 && too_short(of, of.expires - options.close);
+    };
+    auto ends_abruptly = [&](const Span& of) {
+        return options.grace > 0
+               && too_short(of, of.expires - end_margin() - options.grace);
+    };
+    Span before = span;
+    span.expires = expires;
+    if (!closes_late(span) && !ends_abruptly(span))
+        span.cut_short = 0;
+    else if ((closes_late(span) && !closes_late(before))
+             || (ends_abruptly(span) && !ends_abruptly(before)))
+        span.cut_short = now;
+    return span;
 }
 
 Due due(const Window& window, double now)
@@ -139,6 +165,7 @@ Json to_json(const Window& window)
     json.update({{"begin", window.span.begin},
                  {"expires", window.span.expires},
                  {"stop_asked", window.span.stop_asked},
+                 {"cut_short", window.span.cut_short},
                  {"warn_at", window.plan.warn_at},
                  {"close_at", window.plan.close_at},
                  {"term_at", window.plan.term_at},
@@ -158,7 +185,7 @@ Window window_from_json(const Json& json, double stop_at)
                       time_at(json, "close", defaults.close),
                       time_at(json, "grace", defaults.grace)};
     window.span = {time_at(json, "begin"), time_at(json, "expires"),
-                   time_at(json, "stop_asked"), stop_at};
+                   time_at(json, "stop_asked"), stop_at, time_at(json, "cut_short")};
     window.warned = time_at(json, "warned");
     window.closed = time_at(json, "closed");
     window.termed = time_at(json, "termed");

@@ -12,7 +12,8 @@
 //             expires: so it ends in order, and not by the parent's timeout
 //
 // What would have to be done before the window began is passed over: then the window is
-// shorter than that. A stop is the same with an end of its own, and closes at once.
+// shorter than that. Not so where it was long enough and somebody cut it short: then it
+// is due at once. A stop is the same with an end of its own, and closes at once.
 //
 // All times are seconds since the epoch, all spans seconds; 0 is none. There is no
 // local time in it, and so no summer.
@@ -59,6 +60,7 @@ struct Span {
     double expires = 0;    // when the parent ends the job; 0: never
     double stop_asked = 0; // when somebody stopped the DAT; 0: nobody did
     double stop_at = 0;    // and its end by that
+    double cut_short = 0;  // when somebody made it too short for --close or --grace
 
     bool stopped() const { return stop_at > 0; }
     // When the DAT ends as people are told: the expiration, or the stop.
@@ -76,6 +78,9 @@ struct Plan {
 };
 Plan plan_end(const WindowOptions& options, const Span& span);
 
+// The span with another expiration, as of `now`: whether that cuts it short.
+Span expiring_at(double expires, const WindowOptions& options, Span span, double now);
+
 // When something is to be done next, after `now`; 0: nothing more.
 double next_after(const Plan& plan, double now);
 
@@ -87,6 +92,7 @@ double next_after(const Plan& plan, double now);
 //      "term_at": T, "end_at": T,              it. end_at is a little before `expires`
 //      "passed_over": ["warn 15m"..],          for people
 //      "stop_asked": T,                        flux-dat stop; its end is record.stop_at
+//      "cut_short": T,                         since when it is too short for --close
 //      "warned": T, "closed": T, "termed": T}  when that was done last; 0: not, or
 //                                              taken back, since the end moved away
 //

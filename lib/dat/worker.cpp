@@ -16,8 +16,6 @@
 #include "lib/dat/watch.h"
 
 #include <algorithm>
-#include <csignal>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -161,8 +159,6 @@ private:
 
 int supervise_worker(const std::string& dat_file)
 {
-    // The outer process is nothing without this one, and this one nothing without it.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     auto file = read_dat_file(dat_file);
     if (!file) {
         complain(file.error().message);

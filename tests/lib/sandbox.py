@@ -320,7 +320,7 @@ class SandboxTest(unittest.TestCase):
         """A man in the middle before the sandbox, see wireproxy.WireProxy."""
         socket = fluxwire.socket_path(self.env["FLUX_URI"])
         proxy = wireproxy.WireProxy(
-            self.place / f"proxy-{moment}",
+            self.place / f"proxy-{'x' if callable(moment) else moment}",
             socket,
             moment,
             act,

@@ -204,6 +204,22 @@ class CarriedOut(WindowTest):
         self.end_in(jobid, MARGIN + 1)
         self.assert_ended_by_itself(jobid)
 
+    def test_one_that_is_cut_short_past_its_close_closes_at_once(self):
+        jobid = self.start("-t", "2h", "--warn", "none", "--close", "1h")
+        self.end_in(jobid, 30 * 60)
+        window = eventually(
+            lambda: self.window(jobid)["closed"] and self.window(jobid), "it is closed"
+        )
+        self.assertEqual(window["passed_over"], [])
+        self.assertGreater(window["cut_short"], window["begin"])
+        self.assertEqual(window["close_at"], window["cut_short"])
+        self.assertEqual(window["termed"], 0)
+        with self.assertRaisesRegex(OSError, "this DAT is closed: its window ends"):
+            self.submit(self.inside(jobid), "true")
+        self.set_duration(jobid, 7200)
+        eventually(lambda: self.record(jobid)["state"] == "ready", "it is open again")
+        self.assertEqual(self.window(jobid)["cut_short"], 0)
+
     def test_named_queues_and_one_that_its_owner_closed(self):
         conf = ["--conf", "queues.batch={}", "--conf", "queues.debug={}"]
         jobid = self.start("-t", "1h", "--close", "40m", *conf)

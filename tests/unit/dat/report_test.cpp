@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/report.h"
 #include "lib/dat/review.h"
+#include "tests/unit/dat/fake_dat.h"
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 
 using namespace fluxdat;
 using namespace fluxdat::dat;
@@ -114,4 +116,43 @@ TEST_CASE("What is missing from a report is said")
     CHECK(missing_from(reviewed).empty());
     reviewed.report.reset();
     CHECK(missing_from(reviewed) == "it has no report yet");
+}
+
+TEST_CASE("A memo that cannot be posted is complained of, and posted the next time")
+{
+    test::FakeDat fake;
+    std::atomic<int> memos = 0;
+    fake.parent["job-manager.memo"] = [&](auto& client, auto& request) {
+        if (memos++ == 0)
+            client.respond_error(request, EIO, "the disk is full");
+        else
+            client.respond(request, "");
+    };
+    flux::Loop loop;
+    Links links(loop, false);
+    Reporter reporter(links);
+    auto* said = tmpfile();
+    REQUIRE(said);
+    fflush(stderr);
+    int before = dup(STDERR_FILENO);
+    dup2(fileno(said), STDERR_FILENO);
+    auto flow = [&]() -> flux::Task<bool> {
+        bool connected = co_await fake.connect(links);
+        for (int i = 0; i < 3; i++) // the third has nothing new
+            co_await reporter.finish();
+        co_return connected;
+    };
+    bool connected = loop.run(flow());
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(said);
+    std::string text(4096, 0);
+    text.resize(fread(text.data(), 1, text.size(), said));
+    fclose(said);
+    CHECK(connected);
+    CHECK(memos == 2);
+    CHECK(text
+          == "flux-dat supervise: the report: its memo on the DAT's job: the disk is "
+             "full\n");
 }

@@ -53,6 +53,39 @@ TEST_CASE("A window without end has no plan")
     CHECK(plan_end({}, Span{begin, 0, 0, 0}) == Plan{});
 }
 
+TEST_CASE("A window that is cut short past its --close and --grace closes at once")
+{
+    const WindowOptions options{{}, 30 * minute, 10 * minute};
+    double now = begin + 10 * minute;
+    auto cut = expiring_at(begin + 25 * minute, options, lasting(hour), now);
+    CHECK(cut.cut_short == now);
+    auto plan = plan_end(options, cut);
+    CHECK(plan.close_at == now);
+    CHECK(plan.term_at == cut.expires - end_margin() - 10 * minute); // still fits
+    CHECK(plan.passed_over.empty());
+    CHECK(due(window_of(options, cut), now).close);
+
+    // A little more or less of it changes nothing.
+    auto again = expiring_at(begin + 26 * minute, options, cut, now + minute);
+    CHECK(again.cut_short == now);
+    // Past its --grace, too: SIGTERM at once.
+    again = expiring_at(begin + 10 * minute, options, lasting(hour), begin + minute);
+    plan = plan_end(options, again);
+    CHECK(plan.close_at == begin + minute);
+    CHECK(plan.term_at == begin + minute);
+    CHECK(plan.end_at == again.expires - end_margin());
+    // It has its time again.
+    auto longer = expiring_at(begin + 2 * hour, options, again, now);
+    CHECK(longer == lasting(2 * hour));
+    // It had no end before.
+    CHECK(expiring_at(begin + 25 * minute, options, Span{begin, 0, 0, 0}, now).cut_short
+          == now);
+    // Too short from its beginning, or nothing asked for.
+    CHECK(expiring_at(begin + 24 * minute, options, lasting(25 * minute), now).cut_short
+          == 0);
+    CHECK(expiring_at(begin + minute, {{}, 0, 0}, lasting(hour), now).cut_short == 0);
+}
+
 TEST_CASE("What a window is too short for is passed over, and named")
 {
     auto plan = plan_end({{900, 300}, 600, 30}, lasting(6 * minute));
