@@ -28,6 +28,7 @@ from tests.lib.realflux import (
     needs_flux,
 )
 from tests.lib.realimp import BundledImp
+from tests.lib.sandbox import PATIENCE
 
 JOBS = int(os.environ.get("FLUX_DAT_TEST_GUEST_JOBS", "20"))
 # Until Flux kills what ignores SIGTERM; where the job shell does not answer either, it
@@ -141,10 +142,11 @@ class GuestJobs(Guests):
             self.assertEqual(self.end_of(job), (status, None, wait_status, "FAILED", str(status)))
 
     def test_short_ones_in_a_row(self):
-        ran = self.guest(
+        submitted = self.guest_command(
             "flux", "submit", f"--cc=1-{JOBS}", "--quiet", "--wait",
             f"--output={self.shared}/{{{{id}}}}", "id", "-un",
-        ).succeeded()  # fmt: skip
+        )  # fmt: skip
+        ran = submitted.wait(PATIENCE + JOBS).succeeded()
         self.assertEqual(ran.err, "")
         out = [path.read_text() for path in self.shared.iterdir()]
         self.assertEqual(out, [f"{GUEST}\n"] * JOBS)

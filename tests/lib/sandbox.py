@@ -145,9 +145,9 @@ class Running:
         self.process.send_signal(signum)
         return self
 
-    def wait(self):
+    def wait(self, patience=PATIENCE):
         try:
-            eventually(lambda: self.process.poll() is not None, "it ends")
+            eventually(lambda: self.process.poll() is not None, "it ends", patience)
         except AssertionError:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
