@@ -112,7 +112,8 @@ void print_usage(const std::string& who, const dat::Usage& usage)
 void print_one(const dat::Reviewed& reviewed)
 {
     auto& job = reviewed.dat.job;
-    say(stdout, "{} {} {}\n", reviewed.dat.record.name, flux::format_jobid(job.id),
+    say(stdout, "{} {} of {}, {}\n", reviewed.dat.record.name,
+        flux::format_jobid(job.id), harmless(user_name(job.userid)),
         state_of(reviewed));
     say(stdout, "  asked: from {}, {}\n", flux::format_local_time(reviewed.begin_asked),
         job.duration > 0 ? flux::format_fsd(job.duration) : "no limit");

@@ -50,7 +50,7 @@ class Report(SandboxTest):
         self.assertEqual(len(one["changes"][1]["granted"]["users"]), 2)
 
         text = self.report("--dat", "lab").out
-        for line in (f"lab {jobid} ended", "asked: from", "2h", "changed 1 time (", "total"):
+        for line in (f"lab {jobid} of {OWNER}, ended", "asked: from", "2h", "changed 1 time (", "total"):
             self.assertIn(line, text)
         self.assertRegex(text, rf"  {OWNER} +2 +1 +0\.00 +0\.0")
         [header, row] = csv.reader(io.StringIO(self.report("--csv").out))
