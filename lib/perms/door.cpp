@@ -66,6 +66,15 @@ std::vector<Id> on_both(const std::vector<Id>& ids, const std::vector<Id>& list)
     return both;
 }
 
+// Whether `list` has somebody who is not on `other`.
+bool lets_in_more(const GuestList& list, const GuestList& other)
+{
+    if (other.open)
+        return false;
+    return list.open || on_both(list.users, other.users) != list.users
+           || on_both(list.groups, other.groups) != list.groups;
+}
+
 } // namespace
 
 std::string DoorName::text() const
@@ -329,8 +338,16 @@ Result<> Door::apply(const GuestList& guests)
     Grants grants{::geteuid(), name_.job, guests};
     if (auto written = write_grants(door_.get(), path_, grants,
                                     old ? names_as_written(*old) : system_names());
-        !written)
+        !written) {
+        // For as long as a disk is full, who has been revoked would be on the list.
+        int errnum = written.error().errnum;
+        if ((errnum == ENOSPC || errnum == EDQUOT) && old
+            && lets_in_more(old->guests, guests)
+            && empty_grants(door_.get(), path_, grants))
+            written.error().message +=
+                "; until it can be written, no guest can run anything there";
         return written;
+    }
     return set_access(door_.get(), path_, guests);
 }
 

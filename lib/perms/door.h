@@ -88,7 +88,8 @@ public:
     // Puts this list in force: first out who is no longer on it, then `grants`, then in
     // who is new. A list of an older generation than the one in force is refused with
     // errnum ESTALE. After another error the door may be shut for some who are on
-    // either list; apply again.
+    // either list; and where the disk is full and somebody is no longer on the list,
+    // one of its generation with nobody is in force. Apply again.
     Result<> apply(const GuestList& guests);
 
     // What is not as this list wants it, one line for people each; empty if all is

@@ -288,6 +288,30 @@ Result<> write_grants(int directory, const std::string& path, const Grants& gran
     return written;
 }
 
+// Over the beginning first, in one write: what is left of the old list then follows
+// `end`, and grants nothing. Cut off first, the file would have no generation if the
+// write failed. Rejected for a whole list: of one that is longer than a page a reader
+// may see parts of both.
+Result<> empty_grants(int directory, const std::string& path, Grants grants)
+{
+    auto file_path = path + "/" + grants_file_name;
+    GuestList nobody;
+    nobody.generation = grants.guests.generation;
+    grants.guests = nobody;
+    auto text = format_grants(grants, {});
+    Fd file(::openat(directory, grants_file_name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!file)
+        return fail_errno(errno, "cannot open " + file_path);
+    auto size = ::pwrite(file.get(), text.data(), text.size(), 0);
+    if (size < 0)
+        return fail_errno(errno, "cannot write " + file_path);
+    if (static_cast<std::size_t>(size) < text.size())
+        return fail("cannot write {}: it took only {} bytes", file_path, size);
+    if (::ftruncate(file.get(), size) < 0)
+        return fail_errno(errno, "cannot cut off " + file_path);
+    return {};
+}
+
 Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
 {
     auto file_path = path + "/" + grants_file_name;

@@ -94,6 +94,12 @@ Result<Grants> parse_grants(std::string_view text, std::string_view file = "gran
 Result<> write_grants(int directory, const std::string& path, const Grants& grants,
                       const GrantsNames& names);
 
+// Puts a list of that generation with nobody on it over the file that is there, which
+// takes no space: for a full disk, where somebody must be off the list. A reader sees
+// the old list, this one, or one that it refuses. Errors: what openat(2), pwrite(2) and
+// ftruncate(2) say; the old list may then be in force.
+Result<> empty_grants(int directory, const std::string& path, Grants grants);
+
 // Reads `grants` there. Besides what parse_grants() refuses: a symbolic link, anything
 // that is not a regular file, one that is not `owner`'s or that others can write, one
 // that is too large. errnum is ENOENT where there is no such file.

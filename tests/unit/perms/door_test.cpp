@@ -483,6 +483,40 @@ TEST_CASE("a full file system: the door is not made, or keeps its list")
                          top.path()));
 }
 
+TEST_CASE("a full file system: who is revoked is on no list, and the generation stays")
+{
+    TemporaryDirectory top;
+    auto said = on_file_system("tmpfs", "size=16k,mode=755", top.path(), [&] {
+        auto door = door_in(top.path(), guests(1, {1001, 1002}));
+        {
+            Fd file(::open((top / "fill").c_str(), O_WRONLY | O_CREAT, 0600));
+            std::string block(4096, 'x');
+            while (::write(file.get(), block.data(), block.size()) > 0)
+                ;
+        }
+        auto text = message(door.apply(guests(12, {1001})));
+        auto left = door.guests();
+        text += fmt::format("|{}|", left ? *left == guests(12, {}) : false);
+        text += message(door.apply(guests(11, {1001, 1002})));
+        ::unlink((top / "fill").c_str());
+        text += "|" + message(door.apply(guests(12, {1001})));
+        return text
+               + fmt::format("|{}", fmt::join(door.check(guests(12, {1001})), " "));
+    });
+    if (said == cannot_mount) {
+        WARN("SKIPPED: needs the right to mount a small tmpfs");
+        return;
+    }
+    CHECK(
+        said
+        == fmt::format(
+            "cannot write {0}/dat-fAbC.0/grants: No space left on device; make room "
+            "there or choose another --door-dir; until it can be written, no guest can "
+            "run anything there|true|{0}/dat-fAbC.0 has the guest list of generation "
+            "12, newer than 11; not changed|no error|",
+            top.path()));
+}
+
 TEST_CASE("a file system that takes no more files")
 {
     TemporaryDirectory top;
