@@ -22,9 +22,10 @@ class SupervisorTest(SandboxTest):
         try:
             yield proxy
         finally:
+            # First, since the end of the proxy's connections may be that of the DAT, and
+            # its door goes with it.
+            real.replace(path)
             proxy.close()
-            path.unlink()
-            real.rename(path)
 
     def another_worker(self, than):
         def found():
