@@ -11,6 +11,8 @@ using fluxdat::test::FakeBroker;
 
 namespace {
 
+constexpr uid_t revoked = 4242;
+
 Desired nobody_but_the_owner()
 {
     Record record;
@@ -18,26 +20,9 @@ Desired nobody_but_the_owner()
     return {record, getuid(), 0};
 }
 
-} // namespace
-
-TEST_CASE("Of a job that cannot be read, the others are still cancelled")
+// The job that an Evictor cancels first, where only the owner may be: of `revoked`.
+flux::JobId first_cancelled(FakeBroker& broker)
 {
-    constexpr uid_t revoked = 4242;
-    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
-        if (*request.topic != "job-manager.events-journal")
-            return client.respond(request, "{}");
-        // More routes than a message can have: it is framed well, and no more.
-        auto odd = flux::make_response(request, "{}");
-        odd.routes.assign(flux::route_count_max + 100, "r");
-        client.send(flux::encode(odd));
-        client.respond(request, "[]");
-        client.respond_json(
-            request,
-            Json{{"id", 7},
-                 {"events", Json::array({{{"name", "submit"},
-                                          {"timestamp", 1.0},
-                                          {"context", {{"userid", revoked}}}}})}});
-    });
     flux::Loop loop;
     flux::JobId cancelled = 0;
     auto flow = [&]() -> flux::Task<Result<>> {
@@ -56,7 +41,29 @@ TEST_CASE("Of a job that cannot be read, the others are still cancelled")
         co_return Result<>{};
     };
     REQUIRE(loop.run(flow()));
-    CHECK(cancelled == 7);
+    return cancelled;
+}
+
+} // namespace
+
+TEST_CASE("Of a job that cannot be read, the others are still cancelled")
+{
+    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
+        if (*request.topic != "job-manager.events-journal")
+            return client.respond(request, "{}");
+        // More routes than a message can have: it is framed well, and no more.
+        auto odd = flux::make_response(request, "{}");
+        odd.routes.assign(flux::route_count_max + 100, "r");
+        client.send(flux::encode(odd));
+        client.respond(request, "[]");
+        client.respond_json(
+            request,
+            Json{{"id", 7},
+                 {"events", Json::array({{{"name", "submit"},
+                                          {"timestamp", 1.0},
+                                          {"context", {{"userid", revoked}}}}})}});
+    });
+    CHECK(first_cancelled(broker) == 7);
 }
 
 TEST_CASE("A journal that ends is followed again, with what was there")
@@ -72,25 +79,8 @@ TEST_CASE("A journal that ends is followed again, with what was there")
             Json{{"id", 8},
                  {"events", Json::array({{{"name", "submit"},
                                           {"timestamp", 1.0},
-                                          {"context", {{"userid", 4242}}}}})}});
+                                          {"context", {{"userid", revoked}}}}})}});
     });
-    flux::Loop loop;
-    flux::JobId cancelled = 0;
-    auto flow = [&]() -> flux::Task<Result<>> {
-        auto dat = co_await flux::Connection::open(loop, broker.uri());
-        REQUIRE(dat);
-        Evictor evictor(loop, **dat, "demo");
-        flux::Interrupt end;
-        evictor.on_cancel = [&](flux::JobId id, uid_t) {
-            cancelled = id;
-            end.raise({"seen"});
-            (*dat)->close();
-        };
-        evictor.judge(nobody_but_the_owner());
-        co_await evictor.follow(end);
-        co_return Result<>{};
-    };
-    REQUIRE(loop.run(flow()));
-    CHECK(cancelled == 8);
+    CHECK(first_cancelled(broker) == 8);
     CHECK(journals == 2);
 }
