@@ -39,8 +39,11 @@
 // its initial program). The inner one keeps nothing that it cannot read again: what it
 // must know stands in the record. It exits with 0 when the DAT shall end.
 //
-// The parent's broker on this node may restart: the inner process connects again and
-// serves again; the DAT does not notice.
+// Where the connection to the parent's broker is lost, the inner process connects again
+// and serves again; the DAT does not notice. Flux (0.88) does not let it come to that
+// when the broker itself dies on this node, since that is to it a node that failed: it
+// ends the DAT's job. The DAT's other nodes do not need the parent's broker
+// (tests/flux/test_restart.py).
 #pragma once
 
 #include <string>

@@ -63,12 +63,10 @@ class ListTest(FluxTest):
         cls.addClassCleanup(cls.instance.kill)
 
     @classmethod
-    def new_instance(cls):
+    def new_instance(cls, kind=Instance):
         cls.bundle = BundledImp()
         cls.addClassCleanup(cls.bundle.remove)
-        return Instance(
-            cls.size, cls.configuration, imp=cls.bundle.program, env=cls.bundle.env
-        )
+        return kind(cls.size, cls.configuration, imp=cls.bundle.program, env=cls.bundle.env)
 
     def setUp(self):
         super().setUp()

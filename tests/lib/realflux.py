@@ -60,7 +60,7 @@ START_PATIENCE = 300.0
 SHUTDOWN_PATIENCE = 60.0
 
 __all__ = [
-    "GROUP", "GUEST", "IMP", "MEMBER", "OWNER", "SECOND_OWNER", "STRANGER", "FluxTest",
+    "GROUP", "GUEST", "IMP", "MEMBER", "OWNER", "SECOND_OWNER", "STRANGER", "Cluster", "FluxTest",
     "door_of", "eventually", "fluxwire", "imp_configuration", "needs_flux",
     "needs_second_owner", "processes_of",
 ]  # fmt: skip
@@ -137,6 +137,12 @@ def door_of(dat, rank=0):
     return door.with_name(door.name.rpartition(".")[0] + f".{rank}")
 
 
+def as_owner():
+    """What makes subprocess run a command as OWNER."""
+    account = pwd.getpwnam(OWNER)
+    return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+
+
 class Instance:
     """A running test instance.
 
@@ -181,15 +187,12 @@ class Instance:
         return path
 
     def popen(self, *command, **options):
-        account = pwd.getpwnam(OWNER)
         return subprocess.Popen(
             command,
             env={**self.env, "FLUX_URI": self.uri},
             cwd="/",
             stdin=subprocess.DEVNULL,
-            user=account.pw_uid,
-            group=account.pw_gid,
-            extra_groups=[],
+            **as_owner(),
             **options,
         )
 
@@ -204,6 +207,7 @@ class Instance:
                 f"-Sstatedir={self.state}", "-Slog-stderr-level=4", "sh", "-c", program,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
+        self.sessions = {self.process.pid}
         try:
             eventually(
                 lambda: ready.exists() or self.process.poll() is not None,
@@ -231,7 +235,7 @@ class Instance:
         for entry in os.listdir("/proc"):
             with contextlib.suppress(OSError):
                 if entry.isdigit() and (
-                    os.getsid(int(entry)) == self.process.pid
+                    os.getsid(int(entry)) in self.sessions
                     or mine in pathlib.Path(f"/proc/{entry}/cmdline").read_bytes()
                 ):
                     os.kill(int(entry), signal.SIGKILL)
@@ -248,6 +252,90 @@ class Instance:
                 if parent == self.process.pid and name.startswith("flux-broker-"):
                     pids[int(name.removeprefix("flux-broker-"))] = int(entry)
         return pids
+
+
+class Cluster(Instance):
+    """One whose brokers were started each for itself, as a site's nodes start theirs: each
+    may be killed, and started again."""
+
+    def start(self, size):
+        cert = self.conf / "curve.cert"
+        shutil.chown(self.conf, OWNER)
+        subprocess.run(
+            [FLUX, "keygen", str(cert)], check=True, stdout=subprocess.DEVNULL, **as_owner()
+        )
+        hosts = [
+            f'{{ host = "{self.host(rank)}", bind = "{end}", connect = "{end}"'
+            + (f', parent = "{self.host(0)}" }}' if rank else " }")
+            for rank in range(size)
+            for end in [f"ipc://{self.state}/{rank}"]
+        ]
+        (self.conf / "bootstrap.toml").write_text(
+            f'[bootstrap]\ncurve_cert = "{cert}"\nhosts = [\n' + ",\n".join(hosts) + "\n]\n"
+        )
+        self.processes, self.sessions = {}, set()
+        try:
+            self.start_brokers(*range(size))
+            self.popen("flux", "queue", "start", "--quiet", "--all").wait()
+        except AssertionError:
+            self.end()
+            raise
+
+    def host(self, rank):
+        return f"fluke{131 + rank}"
+
+    @property
+    def process(self):
+        return self.processes[0]
+
+    def start_brokers(self, *ranks):
+        """Until they are up. The first one is when all are."""
+        for rank in ranks:
+            self.start_broker(rank)
+        for rank in ranks:
+            eventually(
+                lambda rank=rank: self.is_up(rank), f"{self.host(rank)} is up", START_PATIENCE
+            )
+
+    def start_broker(self, rank):
+        rundir = self.run / str(rank)
+        if not rundir.exists():
+            self.directory(f"run/{rank}")
+        account = pwd.getpwnam(OWNER)
+        with open(self.log, "ab") as log:
+            self.processes[rank] = subprocess.Popen(
+                [
+                    # A broker finds itself in the list by its host's name.
+                    "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', self.host(rank),
+                    "setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}",
+                    "--clear-groups", "--", FLUX, "broker", f"-c{self.conf}",
+                    f"-Srundir={rundir}", f"-Slocal-uri=local://{self.run}/local-{rank}",
+                    f"-Sstatedir={self.state}", "-Sbroker.rc2_none=1", "-Slog-stderr-level=4",
+                ],
+                env=self.env, cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        self.sessions.add(self.processes[rank].pid)
+
+    def is_up(self, rank):
+        assert self.processes[rank].poll() is None, self.log.read_text(errors="replace")
+        with contextlib.suppress(OSError, fluxwire.FluxError), acting_as(OWNER):
+            client = fluxwire.Flux(f"local://{self.run}/local-{rank}", timeout=PATIENCE)
+            try:
+                return client.rpc("state-machine.get", {})["state"] == "run"
+            finally:
+                client.close()
+        return False
+
+    def kill_broker(self, rank):
+        process = self.processes[rank]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def kill(self):
+        super().kill()
+        for process in self.processes.values():
+            process.wait()
 
 
 class FluxTest(SandboxTest):
