@@ -56,7 +56,8 @@ std::optional<int> run_hidden(const std::vector<std::string_view>& words)
     if (words[0] == "launch") {
         if (words.size() < 3)
             return misused("launch");
-        return dat::launch(std::string(words[1]), {words.begin() + 2, words.end()});
+        return dat::launch(std::string(words[1]), {words.begin() + 2, words.end()},
+                           sandbox::broker_main);
     }
     if (words[0] == "supervise") {
         if (words.size() == 3 && words[1] == "--worker")

@@ -3,11 +3,11 @@
 
 #include "lib/conf/conf.h"
 #include "lib/imp/sign_site.h"
+#include "lib/program.h"
 #include "paths.h"
 
 #include <algorithm>
 #include <cstdlib>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace fluxdat::dat {
@@ -36,13 +36,6 @@ std::string under_etc(const std::string& imp, const std::string& file)
 bool contains(const std::vector<std::string>& list, const std::string& what)
 {
     return std::find(list.begin(), list.end(), what) != list.end();
-}
-
-bool is_program(const std::string& path)
-{
-    struct stat status;
-    return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)
-           && (status.st_mode & S_IXUSR);
 }
 
 // "FILE:LINE: " and the message, as the IMP tells them and as we do.
@@ -147,22 +140,6 @@ std::optional<Verdict> sign_verdict(const ImpConfig& read)
         config_id,
         fmt::format("{}: {}, so that no guest's job is accepted", sign.file, what),
         fmt::format("put allowed-types = [\"munge\"] under [sign] in {}", sign.file));
-}
-
-// As execvp(3) looks for it, with the PATH of this process, which is the brokers'.
-std::optional<std::string> find_program(const std::string& name)
-{
-    if (name.find('/') != std::string::npos)
-        return is_program(name) ? std::optional(name) : std::nullopt;
-    const char* path = std::getenv("PATH");
-    for (std::string_view rest = path ? path : "/bin:/usr/bin"; !rest.empty();) {
-        auto directory = rest.substr(0, rest.find(':'));
-        auto candidate = fmt::format("{}/{}", directory, name);
-        if (is_program(candidate))
-            return candidate;
-        rest.remove_prefix(std::min(rest.size(), directory.size() + 1));
-    }
-    return {};
 }
 
 bool is_imp(const std::string& program, const std::string& imp)

@@ -7,6 +7,7 @@
 #include "lib/perms/door.h"
 #include "lib/perms/sweep.h"
 #include "lib/perms/watcher.h"
+#include "lib/program.h"
 #include "lib/say.h"
 
 #include <array>
@@ -106,6 +107,13 @@ flux::Task<Result<>> raise_fatal(flux::Loop& loop, flux::JobId job, std::string 
                                    std::move(note));
 }
 
+bool is_this_program(const char* name)
+{
+    auto found = find_program(name);
+    char real[PATH_MAX];
+    return found && ::realpath(found->c_str(), real) && program_path() == real;
+}
+
 // Tells the job's owner, by way of the job, why this rank will not be.
 void report(const Result<Place>& place, const std::string& message)
 {
@@ -125,7 +133,8 @@ void report(const Result<Place>& place, const std::string& message)
 
 } // namespace
 
-int launch(const std::string& dat_file, std::vector<std::string> command)
+int launch(const std::string& dat_file, std::vector<std::string> command,
+           Program as_broker)
 {
     auto place = this_place();
     auto give_up = [&](const Error& error, int status = 1) {
@@ -151,6 +160,8 @@ int launch(const std::string& dat_file, std::vector<std::string> command)
     }
     argv.push_back(nullptr);
 
+    if (is_this_program(argv[0]))
+        return as_broker(static_cast<int>(command.size()), argv.data());
     execvp(argv[0], argv.data());
     int errnum = errno;
     return give_up({fmt::format("cannot run {}: {}", argv[0], std::strerror(errnum))},

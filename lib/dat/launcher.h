@@ -20,7 +20,15 @@
 
 namespace fluxdat::dat {
 
-// Does not return but to give an exit status after a failure; it has printed the error.
-int launch(const std::string& dat_file, std::vector<std::string> command);
+// What a program does, with what main() gets; gives its exit status.
+using Program = int (*)(int argc, char** argv);
+
+// Becomes `command`, or gives an exit status after a failure, which it has printed.
+//
+// In a sandbox the command is this very program under another name, and `as_broker` is
+// what it does under that name: called here, since to load the program a second time on
+// each rank was a third of the time that 64 ranks took to start.
+int launch(const std::string& dat_file, std::vector<std::string> command,
+           Program as_broker);
 
 } // namespace fluxdat::dat

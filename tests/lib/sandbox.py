@@ -340,6 +340,23 @@ class SandboxTest(unittest.TestCase):
             if words.split()[1 : 1 + len(wanted)] == wanted
         ]
 
+    def broker_of(self, rank):
+        """Of the one DAT of the sandbox; the watcher over its door has a session of its own."""
+        ours = processes_of(self.installed.program)
+        found = []
+        for pid, words in ours.items():
+            with contextlib.suppress(OSError):
+                process = pathlib.Path(f"/proc/{pid}")
+                variables = (process / "environ").read_bytes().split(b"\0")
+                if (
+                    "broker" in words.split()
+                    and os.getsid(pid) in ours
+                    and f"FLUX_TASK_RANK={rank}".encode() in variables
+                ):
+                    found.append(pid)
+        [broker] = found
+        return broker
+
     # What is left
 
     @staticmethod

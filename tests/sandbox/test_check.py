@@ -19,7 +19,6 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
-    processes_of,
 )
 
 HOSTS = "sandbox[0-3]"
@@ -436,12 +435,7 @@ class Check(Checks, SandboxTest):
         self.start("-N2")
         [dat] = self.dats()
         # A DAT is a Flux as well, and of this one a node can crash.
-        [broker] = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if "broker" in words.split() and f".1/local" in words
-        ]
-        os.kill(broker, signal.SIGKILL)
+        os.kill(self.broker_of(1), signal.SIGKILL)
         uri = {"FLUX_URI": dat["uri"], "FLUX_URI_RESOLVE_LOCAL": "t"}
         self.flux_sees_down(dat["uri"])
         found = self.fails(

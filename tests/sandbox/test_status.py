@@ -15,7 +15,6 @@ from tests.lib.sandbox import (
     SandboxTest,
     eventually,
     needs_root,
-    processes_of,
 )
 from tests.lib.terminal import Terminal
 
@@ -95,19 +94,10 @@ class Status(SandboxTest):
         flux.submit(fluxwire.jobspec(["sleep", "600"], nodes=1), userid=OWNER_ID)
         self.assertEqual(self.dats(), [])
 
-    def broker(self, rank):
-        """The process id of a rank's broker, which has its door on its command line."""
-        [pid] = [
-            pid
-            for pid, words in processes_of(self.installed.program).items()
-            if f"local-uri=local://{self.doors}/" in words and f".{rank}/local" in words
-        ]
-        return pid
-
     def test_a_rank_that_died(self):
         self.start("-N2", "--name", "demo")
         self.assertNotIn("ranks up", self.dat("status").succeeded().out)
-        os.kill(self.broker(1), signal.SIGKILL)
+        os.kill(self.broker_of(1), signal.SIGKILL)
         # The list tells without being asked for this one.
         eventually(lambda: self.dats()[0]["ranks_up"] == 1, "the list says so")
         [dat] = self.dats()
