@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 """What remains of a DAT on a real Flux; and starts as cron makes them."""
 
+import errno
+import pwd
+import subprocess
 import time
 
-from tests.lib.realflux import GUEST, OWNER, FluxTest, eventually, needs_flux
+from tests.lib.realflux import (
+    GUEST,
+    OWNER,
+    STRANGER,
+    FluxTest,
+    Instance,
+    eventually,
+    needs_flux,
+)
 
 
-@needs_flux
-class Report(FluxTest):
+class Reports:
     def reports(self, *arguments):
         return self.dat("report", "--json", *arguments).succeeded().json()["dats"]
 
@@ -22,6 +32,9 @@ class Report(FluxTest):
         users = {user["user"]: (user["jobs"], user["failed"]) for user in one["report"]["users"]}
         self.assertEqual(users, {OWNER: (1, 0), GUEST: (2, 1)})
 
+
+@needs_flux
+class Report(Reports, FluxTest):
     def test_stopped(self):
         jobid = self.start("-N2", "--name", "lab", "-t", "1h", "--user", GUEST)
         self.use()
@@ -61,6 +74,53 @@ class Report(FluxTest):
         listed = self.run_flux("jobs", "-a", "--json").succeeded().json()["jobs"]
         [memo] = [job["annotations"]["user"]["dat_report"] for job in listed if job["jobid"] == jobid]
         self.assertEqual(memo["users"][0]["jobs"], 1)
+
+
+class SmallDisk(Instance):
+    """One whose state is on a file system of its own, which fill() fills."""
+
+    def directory(self, name):
+        path = super().directory(name)
+        if name == "state":
+            owner = pwd.getpwnam(OWNER).pw_uid
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size=4m,uid={owner}", "small", str(path)],
+                check=True,
+            )
+        return path
+
+    def fill(self):
+        with open(self.state / "full", "wb", buffering=0) as file:
+            while True:
+                try:
+                    file.write(bytes(4096))
+                except OSError as error:
+                    if error.errno == errno.ENOSPC:
+                        return
+                    raise
+
+    def kill(self):
+        super().kill()
+        subprocess.run(["umount", "-l", str(self.state)], check=False, stderr=subprocess.DEVNULL)
+
+
+@needs_flux
+class FullDisk(Reports, FluxTest):
+    @classmethod
+    def new_instance(cls):
+        return SmallDisk(cls.size)
+
+    def test_where_the_system_instance_keeps_its_state(self):
+        """The DAT runs, its list changes, and there is a report."""
+        jobid = self.start("-N2", "--name", "lab", "-t", "1h", "--user", GUEST)
+        self.instance.fill()
+        self.use()
+        self.dat("grant", STRANGER).succeeded()
+        self.run_in(jobid, "-N2", "true", user=STRANGER).succeeded()
+        self.dat("stop").succeeded()
+        [one] = self.reports("--dat", jobid)
+        self.assertIsNone(one["missing"])
+        self.assertEqual(len(one["changes"]), 2)
 
 
 @needs_flux
