@@ -214,8 +214,9 @@ Result<> Door::make_directory(const DoorDir& dir, GuestList& guests)
             continue;
         if (!stale)
             return std::unexpected(stale.error());
-        if (auto old = stale->guests(); old && old->generation > guests.generation)
-            guests = *old;
+        auto old = grants_in_force(stale->door_.get(), stale->path_, ::geteuid());
+        if (old && old->guests.generation > guests.generation)
+            guests = old->guests;
         if (auto removed = stale->remove(); !removed)
             return removed;
     }
@@ -321,7 +322,7 @@ Result<> Door::apply(const GuestList& guests)
     auto lock = lock_list();
     if (!lock)
         return std::unexpected(lock.error());
-    auto old = read_grants(door_.get(), path_, ::geteuid());
+    auto old = grants_in_force(door_.get(), path_, ::geteuid());
     // One that cannot be opened or read at the moment may be a newer one; one that says
     // nothing to us, or should not be there, is replaced.
     if (!old && old.error().errnum != 0 && old.error().errnum != ENOENT

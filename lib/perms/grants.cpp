@@ -289,9 +289,9 @@ Result<> write_grants(int directory, const std::string& path, const Grants& gran
 }
 
 // Over the beginning first, in one write: what is left of the old list then follows
-// `end`, and grants nothing. Cut off first, the file would have no generation if the
-// write failed. Rejected for a whole list: of one that is longer than a page a reader
-// may see parts of both.
+// `end`, and grants nothing; grants_in_force() finds the generation though it cannot be
+// cut off. Cut off first, the file would have none if the write failed. Rejected for a
+// whole list: of one that is longer than a page a reader may see parts of both.
 Result<> empty_grants(int directory, const std::string& path, Grants grants)
 {
     auto file_path = path + "/" + grants_file_name;
@@ -312,7 +312,9 @@ Result<> empty_grants(int directory, const std::string& path, Grants grants)
     return {};
 }
 
-Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
+namespace {
+
+Result<std::string> read_text(int directory, const std::string& path, uid_t owner)
 {
     auto file_path = path + "/" + grants_file_name;
     // O_NONBLOCK: a FIFO in its place must not make the reader wait.
@@ -349,10 +351,47 @@ Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
         size += static_cast<std::size_t>(got);
     }
     text.resize(size);
-    auto grants = parse_grants(text, file_path);
-    if (grants && grants->owner != owner)
+    return text;
+}
+
+Result<> check_owner(const Grants& grants, uid_t owner, const std::string& file_path)
+{
+    if (grants.owner != owner)
         return fail("{}: says that user {} owns the DAT, but it is user {}'s file",
-                    file_path, grants->owner, owner);
+                    file_path, grants.owner, owner);
+    return {};
+}
+
+} // namespace
+
+Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
+{
+    auto file_path = path + "/" + grants_file_name;
+    auto text = read_text(directory, path, owner);
+    if (!text)
+        return std::unexpected(text.error());
+    auto grants = parse_grants(*text, file_path);
+    if (grants)
+        if (auto ours = check_owner(*grants, owner, file_path); !ours)
+            return std::unexpected(ours.error());
+    return grants;
+}
+
+Result<Grants> grants_in_force(int directory, const std::string& path, uid_t owner)
+{
+    auto file_path = path + "/" + grants_file_name;
+    auto text = read_text(directory, path, owner);
+    if (!text)
+        return std::unexpected(text.error());
+    auto grants = parse_grants(*text, file_path);
+    LineReader lines(*text, file_path);
+    if (Grants header; !grants && parse_header(lines, header)) {
+        header.guests.open = false;
+        grants = std::move(header);
+    }
+    if (grants)
+        if (auto ours = check_owner(*grants, owner, file_path); !ours)
+            return std::unexpected(ours.error());
     return grants;
 }
 

@@ -105,4 +105,9 @@ Result<> empty_grants(int directory, const std::string& path, Grants grants);
 // that is too large. errnum is ENOENT where there is no such file.
 Result<Grants> read_grants(int directory, const std::string& path, uid_t owner);
 
+// What is in force by `grants` there: also of a file that grants nothing, since it was
+// cut off or something follows its `end`, as long as its first lines tell whose it is
+// and of which generation; then the list has nobody on it. Errors: as read_grants().
+Result<Grants> grants_in_force(int directory, const std::string& path, uid_t owner);
+
 } // namespace fluxdat::perms

@@ -286,6 +286,29 @@ TEST_CASE("an older list is not applied")
     CHECK(door.check(guests(7, {1003})).empty());
 }
 
+TEST_CASE("a list that could not be cut off keeps its generation")
+{
+    TemporaryDirectory top;
+    {
+        auto door = door_in(top.path(), guests(7, {1001, 1002}));
+        // As empty_grants() leaves it where ftruncate(2) fails.
+        auto text = format_grants({::geteuid(), name.job, guests(8, {})}, {});
+        write_file(door.grants_path(), text + "user 1002 -\nend\n");
+        CHECK_THAT(message(door.guests()), Contains("something follows `end`"));
+        CHECK(message(door.apply(guests(7, {1001, 1002})))
+              == door.path()
+                     + " has the guest list of generation 8, newer than "
+                       "7; not changed");
+    }
+    // Nor does a rank that is started again go back.
+    auto door = door_in(top.path(), guests(7, {1001, 1002}));
+    CHECK(door.guests() == guests(8, {}));
+    CHECK(message(door.apply(guests(8, {1001}))) == "no error");
+    // What does not even say so much is replaced.
+    write_file(door.grants_path(), "nonsense");
+    CHECK(message(door.apply(guests(6, {1002}))) == "no error");
+}
+
 TEST_CASE("who is off the list is out before grants change, who is new in after")
 {
     TemporaryDirectory top;
