@@ -51,7 +51,7 @@ void Shutdown::follow(double begin)
     if (std::exchange(following_, true))
         return;
     told_end_ = known ? told_before : span.end();
-    links_.loop.spawn(run());
+    links_.loop.spawn(run(known));
 }
 
 void Shutdown::replan()
@@ -80,8 +80,12 @@ flux::Task<void> Shutdown::stop(double grace)
     woken_.raise({"the DAT is stopped"});
 }
 
-flux::Task<void> Shutdown::run()
+flux::Task<void> Shutdown::run(bool after_another)
 {
+    // A worker before this one may have been killed when the queues were closed, and it
+    // had not recorded that yet. Nothing would open them again.
+    if (after_another && window().closed <= 0 && !due(window(), wall_clock()).close)
+        co_await reopen();
     while (!links_.end.reason()) {
         if (window().span.end() != told_end_) {
             co_await end_has_moved();

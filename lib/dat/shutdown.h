@@ -30,7 +30,7 @@ public:
 
 private:
     Window& window() { return book_.record().window; }
-    flux::Task<void> run();
+    flux::Task<void> run(bool after_another);
     flux::Task<void> wait(double until);
     flux::Task<void> carry_out(Due to_do);
     flux::Task<void> end_has_moved();

@@ -167,3 +167,21 @@ TEST_CASE("An end that moves while its last move is being told is not lost")
     };
     self.loop.run(flow());
 }
+
+TEST_CASE("Queues that were closed and not recorded are opened by the next worker")
+{
+    FakeDat fake;
+    Queue queue;
+    queue.serve_in(fake);
+    queue.open = false;
+    Supervisor self;
+    self.book.record().window.span.begin =
+        wall_clock() - 60 * minute; // known to another
+    auto flow = [&]() -> flux::Task<bool> {
+        (void)co_await self.begin(fake, 120 * minute);
+        (void)co_await self.comes([&] { return queue.open.load(); });
+        CHECK(self.book.record().state == State::ready);
+        co_return co_await self.finish();
+    };
+    self.loop.run(flow());
+}
