@@ -44,7 +44,7 @@ std::string failures(const std::vector<AtEntrance>& ran, const flux::Hostlist& h
     for (std::size_t rank = 0; rank < ran.size(); rank++)
         if (!ran[rank].good)
             wrong += fmt::format("{}rank {} ({}): {}", wrong.empty() ? "" : "; ", rank,
-                                 hosts[rank], ran[rank].lines.front());
+                                 hosts[rank], ran[rank].why());
     return wrong;
 }
 

@@ -149,7 +149,7 @@ flux::Task<void> Doors::keep(std::shared_ptr<State> state, std::size_t index)
             auto ran =
                 co_await run_at_entrance(state->dat, number, state->entrance, "apply",
                                          keeper.path, std::move(list), &keeper.gone);
-            keeper.rank.reason = ran.good ? "" : ran.lines.front();
+            keeper.rank.reason = ran.good ? "" : ran.why();
             keeper.rank.warnings =
                 ran.good ? std::move(ran.lines) : std::vector<std::string>{};
         }

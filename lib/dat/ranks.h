@@ -76,6 +76,12 @@ flux::Task<Result<std::string>> find_entrance(flux::Connection& dat, std::uint32
 struct AtEntrance {
     bool good = false;
     std::vector<std::string> lines; // as it prints them
+
+    // Where it is not good: its first line. (Another version may give none.)
+    std::string why() const
+    {
+        return lines.empty() ? "it said nothing" : lines.front();
+    }
 };
 // Does it on that rank, LIST being the guest list as JSON: by the service of the rank's
 // door (door_service.h), or where there is none by `flux-dat door WHAT PATH LIST` (or
