@@ -13,6 +13,8 @@ namespace {
 // Seconds in which a change that was posted must come back in the job's eventlog. It
 // does in some milliseconds.
 constexpr double event_time_max = 20;
+// A memo that says where in the eventlog we are; it means nothing to others.
+constexpr const char* mark_key = "dat_mark";
 
 // RFC 21, "Resource-Update Event": somebody gave the job another time limit.
 std::optional<double> expiration_in(const flux::Event& event)
@@ -26,24 +28,54 @@ std::optional<double> expiration_in(const flux::Event& event)
 
 } // namespace
 
-flux::Task<Result<>> Book::take_up(double expiration)
+// The job's eventlog as it is now. What is larger than one answer can be is read event
+// by event; up to one of ours, since a watch does not tell where now is.
+flux::Task<Result<>> Book::read_eventlog(std::function<void(flux::Event)> each)
 {
     auto log = co_await flux::lookup(*links_.parent, links_.id, "eventlog");
-    if (!log)
-        co_return std::unexpected(log.error());
-    auto events = parse_eventlog(*log);
-    auto folded = fold(events, geteuid(), first_);
+    if (log)
+        for_each_event(*log, each);
+    if (log || log.error().errnum != EMSGSIZE)
+        co_return log ? Result<>{} : std::unexpected(log.error());
+    auto now = new_change_key();
+    Json memo{{mark_key, now}};
+    auto marked = co_await flux::memo(*links_.parent, links_.id, std::move(memo));
+    if (!marked)
+        co_return marked;
+    flux::EventlogWatch watch(*links_.parent, links_.id, "eventlog");
+    while (true) {
+        auto event = co_await watch.next(&links_.end);
+        if (!event)
+            co_return std::unexpected(event.error());
+        if (!*event)
+            co_return fail("the DAT's job has ended");
+        bool last = flux::text_at((*event)->context, mark_key) == now;
+        each(std::move(**event));
+        if (last)
+            co_return Result<>{};
+    }
+}
+
+flux::Task<Result<>> Book::take_up(double expiration)
+{
+    Ledger ledger;
+    expiration_ = expiration;
+    std::function<void(flux::Event)> take = [&](flux::Event event) {
+        if (auto moved = expiration_in(event)) // which may be newer
+            expiration_ = *moved;
+        ledger.take(std::move(event));
+    };
+    auto read = co_await read_eventlog(std::move(take));
+    if (!read)
+        co_return read;
+    auto folded = fold(ledger.events(), geteuid(), first_);
     // adopt posts the record first: without it the adoption was given up.
     if (links_.adopted
         && (!folded.record || folded.record->adoption != first_.adoption)) {
         links_.end.raise({"the adoption was given up"});
         co_return std::unexpected(*links_.end.reason());
     }
-    expiration_ = expiration;
-    for (auto& event : events) // which may be newer
-        if (auto moved = expiration_in(event))
-            expiration_ = *moved;
-    events_folded_ = folded.events;
+    ledger_ = std::move(ledger);
     desired_ = std::move(folded.desired);
     // That of a worker before this one. What this one did while the parent was away is
     // newer than what stands there.
@@ -58,16 +90,18 @@ flux::Task<Result<>> Book::take_up(double expiration)
     co_return Result<>{};
 }
 
-flux::Task<Result<Desired>> Book::list_at(double when)
+Result<Desired> Book::list_at(double when) const
 {
     if (!links_.parent)
-        co_return fail("the connection to the parent is lost");
-    auto log = co_await flux::lookup(*links_.parent, links_.id, "eventlog");
-    if (!log)
-        co_return std::unexpected(log.error());
-    auto events = parse_eventlog(*log);
+        return fail("the connection to the parent is lost");
+    auto events = ledger_.events();
     std::erase_if(events, [&](auto& event) { return event.timestamp > when; });
-    co_return fold(events, geteuid(), first_).desired;
+    return fold(events, geteuid(), first_).desired;
+}
+
+Json Book::history() const
+{
+    return dat::history(ledger_.events(), geteuid());
 }
 
 void Book::make_doors(std::uint64_t applied)
@@ -126,8 +160,15 @@ flux::Task<Result<>> Book::follow()
 {
     flux::EventlogWatch watch(*links_.parent, links_.id, "eventlog");
     bool posted_ours = false;
+    const auto folded = ledger_.count();
     for (std::size_t number = 0;; number++) {
         auto event = co_await watch.next(&links_.end);
+        // One that cannot be read must not keep those after it from being followed.
+        if (!event && !links_.parent->lost() && !links_.end.reason()
+            && (event.error().errnum == EPROTO || event.error().errnum == EMSGSIZE)) {
+            number--;
+            continue;
+        }
         if (!event)
             co_return std::unexpected(event.error());
         if (!*event)
@@ -141,8 +182,9 @@ flux::Task<Result<>> Book::follow()
             posted_record_ = nullptr;
             co_await update();
         }
-        if (number < events_folded_)
+        if (number < folded)
             continue;
+        ledger_.take(**event);
         // Not by remove(), whose caller has yet to answer.
         if (links_.adopted && !removed_ && removes_record(**event)) {
             removed_ = true;
@@ -189,7 +231,12 @@ flux::Task<Result<Book::Made>> Book::change(Change change)
         co_return std::unexpected(trial.error());
     if (trial->none() && posted_.empty()) // so already
         co_return Made{desired_.guests().generation, std::move(*trial)};
-    Posted posted;
+    // What is posted stays for good. Whom it names in vain is not worth that.
+    std::vector<const Change*> before;
+    for (auto& [key, other] : posted_)
+        before.push_back(other->change);
+    change = desired_.narrowed(change, before);
+    Posted posted{&change};
     posted_[change.key] = &posted;
     Json memo{{change_key, to_json(change)}};
     auto sent = co_await flux::memo(*links_.parent, links_.id, std::move(memo));

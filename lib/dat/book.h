@@ -43,8 +43,13 @@ public:
     flux::Task<Result<>> take_up(double expiration);
     double expiration() const { return expiration_; }
 
-    // The guest list as it was at that time, in seconds since the epoch.
-    flux::Task<Result<Desired>> list_at(double when);
+    // The guest list as it was at that time, in seconds since the epoch. An error where
+    // the parent is away, and with it what was changed meanwhile.
+    Result<Desired> list_at(double when) const;
+    // How the list came to be, as changes.h has it.
+    Json history() const;
+    // How large the job's eventlog is, which nobody can make smaller again: bytes.
+    std::size_t eventlog_size() const { return ledger_.bytes(); }
 
     // From now on the record here is the DAT's, not only the file's; posts it.
     flux::Task<Result<>> announce();
@@ -82,12 +87,14 @@ public:
 private:
     // A change that was posted, until its event comes.
     struct Posted {
-        flux::Interrupt seen;
+        const Change* change;
+        flux::Interrupt seen = {};
         std::uint64_t generation = 0;
         Result<Desired::Effect> effect = fail("the change was posted, and is not to be "
                                               "found in the eventlog of the DAT's job");
     };
 
+    flux::Task<Result<>> read_eventlog(std::function<void(flux::Event)> each);
     void make_doors(std::uint64_t applied);
     void put_in_force();
     void take_change(const Change& change, double when);
@@ -99,7 +106,7 @@ private:
     double expiration_ = 0; // of the job
     Json posted_record_;    // as it was posted last; null: not known
     Desired desired_;
-    std::size_t events_folded_ = 0; // events of the eventlog that desired_ has in it
+    Ledger ledger_; // of the eventlog, as far as desired_ has it in it
     std::map<std::string, Posted*> posted_; // by key, in the frames of who waits
     std::optional<std::uint32_t> ranks_up_; // once the DAT's broker has told
     std::unique_ptr<Doors> doors_;

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <sys/random.h>
+#include <utility>
 
 namespace fluxdat::dat {
 
@@ -108,6 +110,32 @@ std::vector<Id> drop(std::map<Id, Desired::Since>& list, const std::vector<Id>& 
     return dropped;
 }
 
+// Those of `ids` that are wanted, each once.
+template <class Id>
+std::vector<Id> those(const std::vector<Id>& ids, const std::vector<Id>& by_others,
+                      const std::function<bool(Id)>& wanted)
+{
+    const std::set<Id> named(ids.begin(), ids.end()),
+        others(by_others.begin(), by_others.end());
+    std::vector<Id> left;
+    for (auto id : named)
+        if (others.contains(id) || wanted(id))
+            left.push_back(id);
+    return left;
+}
+
+template <class Id>
+bool contains(const std::vector<Id>& sorted, Id id)
+{
+    return std::binary_search(sorted.begin(), sorted.end(), id);
+}
+
+template <class Id>
+void append(std::vector<Id>& ids, const std::vector<Id>& more)
+{
+    ids.insert(ids.end(), more.begin(), more.end());
+}
+
 template <class Id>
 void keep(std::map<Id, double>& kept, const std::vector<Id>& granted,
           const std::vector<Id>& named, const std::vector<Id>& revoked, bool keep_jobs,
@@ -136,6 +164,14 @@ std::string new_change_key()
     for (auto byte : bytes)
         key += fmt::format("{:02x}", byte);
     return key;
+}
+
+Named& Named::operator+=(const Named& more)
+{
+    append(users, more.users);
+    append(groups, more.groups);
+    append(managers, more.managers);
+    return *this;
 }
 
 Json to_json(const Named& named)
@@ -270,6 +306,40 @@ Result<Desired::Effect> Desired::apply(const Change& change, double when)
     return effect;
 }
 
+Change Desired::narrowed(const Change& change,
+                         const std::vector<const Change*>& others) const
+{
+    Named theirs;
+    for (auto* other : others)
+        (theirs += other->grant) += other->revoke;
+    // Whom a revoke names loses what was kept, on whatever ground.
+    bool ends_kept = !change.keep_jobs
+                     && (kept_open_ || !kept_users_.empty() || !kept_groups_.empty());
+    auto revoked = [&](const auto& ids, const auto& by_others, const auto& list) {
+        using Id = typename std::decay_t<decltype(ids)>::value_type;
+        return those<Id>(ids, by_others,
+                         [&](Id id) { return ends_kept || list.contains(id); });
+    };
+    // Who is revoked by the same change is on the list again by it.
+    auto granted = [&](const auto& ids, const auto& by_others, const auto& list,
+                       const auto& kept, const auto& gone) {
+        using Id = typename std::decay_t<decltype(ids)>::value_type;
+        return those<Id>(ids, by_others, [&](Id id) {
+            return !list.contains(id) || kept.contains(id) || contains(gone, id);
+        });
+    };
+    auto& [key, by, grant, revoke, open, keep_jobs] = change;
+    const std::map<uid_t, double> none;
+    Named out{revoked(revoke.users, theirs.users, users_),
+              revoked(revoke.groups, theirs.groups, groups_),
+              those<uid_t>(revoke.managers, theirs.managers,
+                           [&](uid_t id) { return managers_.contains(id); })};
+    Named in{granted(grant.users, theirs.users, users_, kept_users_, out.users),
+             granted(grant.groups, theirs.groups, groups_, kept_groups_, out.groups),
+             granted(grant.managers, theirs.managers, managers_, none, out.managers)};
+    return {key, by, std::move(in), std::move(out), open, keep_jobs};
+}
+
 bool Desired::admits(uid_t uid, const GroupsOf& groups) const
 {
     if (uid == owner_ || guests_.open || users_.contains(uid))
@@ -317,11 +387,42 @@ Json to_json(const Desired& desired)
             {"managers", entries(desired.all_managers())}};
 }
 
+void Ledger::take(flux::Event event)
+{
+    count_++;
+    bytes_ += event.size;
+    if (removes_record(event)) {
+        last_record_.reset();
+        has_first_ = false;
+        keep(std::move(event));
+    } else if (record_in(event)) {
+        if (std::exchange(has_first_, true))
+            last_record_ = std::move(event);
+        else
+            keep(std::move(event));
+    } else if (change_in(event)) {
+        keep(std::move(event));
+    }
+}
+
+void Ledger::keep(flux::Event event)
+{
+    bytes_kept_ += event.size;
+    kept_.push_back(std::move(event));
+}
+
+std::vector<flux::Event> Ledger::events() const
+{
+    auto events = kept_;
+    if (last_record_)
+        events.push_back(*last_record_);
+    return events;
+}
+
 Folded fold(const std::vector<flux::Event>& events, uid_t owner,
             const std::optional<Record>& first, const OnChange& each)
 {
     Folded folded;
-    folded.events = events.size();
     bool begun = first.has_value();
     if (begun)
         folded.desired =
@@ -391,12 +492,18 @@ EventlogSoFar::read_until(std::function<bool(const flux::Event&)> fits)
     }
 }
 
+void for_each_event(std::string_view text, const std::function<void(flux::Event)>& each)
+{
+    for (auto line : flux::lines_of(text))
+        if (auto event = flux::parse_event(line))
+            each(std::move(*event));
+}
+
 std::vector<flux::Event> parse_eventlog(std::string_view text)
 {
     std::vector<flux::Event> events;
-    for (auto line : flux::lines_of(text))
-        if (auto event = flux::parse_event(line))
-            events.push_back(std::move(*event));
+    for_each_event(text,
+                   [&](flux::Event event) { events.push_back(std::move(event)); });
     return events;
 }
 

@@ -36,6 +36,7 @@ struct Named {
 
     bool empty() const { return users.empty() && groups.empty() && managers.empty(); }
     bool operator==(const Named&) const = default;
+    Named& operator+=(const Named& more);
 };
 
 struct Change {
@@ -98,6 +99,11 @@ public:
     // that jobs were kept before.
     Result<Effect> apply(const Change& change, double when);
 
+    // The change without those whom it would name in vain: applied to this list, it
+    // does the same. Whom `others` name, which may come before it, is left in.
+    Change narrowed(const Change& change,
+                    const std::vector<const Change*>& others = {}) const;
+
     // For the doors and the record.
     const perms::GuestList& guests() const { return guests_; }
     std::vector<uid_t> managers() const;
@@ -136,6 +142,32 @@ private:
 // "open"}
 Json to_json(const Desired& desired);
 
+// What the list comes of, out of a DAT's eventlog: the changes, and the record where it
+// was the first or was taken off. Each record repeats the whole list, so an eventlog is
+// many times as large as this.
+class Ledger
+{
+public:
+    // The events of the log, in their order.
+    void take(flux::Event event);
+    // Those that count, and the last record behind them; as fold() and history() take
+    // them.
+    std::vector<flux::Event> events() const;
+    // Of all that were taken.
+    std::size_t count() const { return count_; }
+    std::size_t bytes() const { return bytes_; }
+    // Of those that count, but the last record.
+    std::size_t bytes_kept() const { return bytes_kept_; }
+
+private:
+    void keep(flux::Event event);
+
+    std::vector<flux::Event> kept_;
+    std::optional<flux::Event> last_record_;
+    bool has_first_ = false; // since the record was taken off
+    std::size_t count_ = 0, bytes_ = 0, bytes_kept_ = 0;
+};
+
 // What a DAT's whole eventlog amounts to: the list, and the last record. The list
 // begins with the log's first record, or with `first` where that is known otherwise;
 // and anew after the record was removed (an adopted instance that was given up,
@@ -143,7 +175,6 @@ Json to_json(const Desired& desired);
 struct Folded {
     Desired desired;
     std::optional<Record> record;
-    std::size_t events = 0; // how many there were
 };
 // `each` gets every change with what it did, or why it could not be.
 using OnChange = std::function<void(const Change&, double when,
@@ -174,7 +205,11 @@ private:
     std::vector<flux::Event> events_;
 };
 
-// An eventlog as job-info.lookup gives it. Lines that are no event are passed over.
+// An eventlog as job-info.lookup gives it. Lines that are no event are passed over. It
+// may be of some ten MiB, and ten times that when it is parsed: where it can, a caller
+// takes one event after the other.
+void for_each_event(std::string_view text,
+                    const std::function<void(flux::Event)>& each);
 std::vector<flux::Event> parse_eventlog(std::string_view text);
 
 } // namespace fluxdat::dat

@@ -25,7 +25,6 @@ private:
     void answer_admission(const flux::Message& request);
     flux::Task<void> answer_status(flux::Message request);
     flux::Task<void> answer_jobs(flux::Message request);
-    flux::Task<void> answer_history(flux::Message request);
     flux::Task<void> change_list(flux::Message request, Change change);
     flux::Task<void> stop(flux::Message request, double grace);
     flux::Task<void> undo(flux::Message request);

@@ -4,39 +4,38 @@
 #include "lib/dat/changes.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace fluxdat::dat {
 
 namespace {
 
-// begin-time dependencies look like "begin-time=1760000000.000" in the eventlog.
-double begin_asked(const std::vector<flux::Event>& events)
-{
-    constexpr std::string_view scheme = "begin-time=";
-    for (auto& event : events) {
-        auto what = flux::text_at(event.context, "description");
-        double when = 0;
-        if (event.name == "dependency-add" && what.starts_with(scheme)
-            && std::from_chars(what.data() + scheme.size(), what.data() + what.size(),
-                               when)
-                       .ec
-                   == std::errc())
-            return when;
-    }
-    return 0;
-}
+// Eventlogs that are read at a time: anybody can give a job a record, and an eventlog
+// of any size with it.
+constexpr std::size_t eventlogs_at_once_max = 4;
+// Bytes of it that its history may come of: some thousand changes.
+constexpr std::size_t history_source_max = 1u << 20;
 
-// Of an eventlog that the caller may not read, the job-list's part is left.
+// Of an eventlog that the caller may not read, or that is too large to be looked up,
+// the job-list's part is left.
 flux::Task<bool> read_eventlog(flux::Connection& parent, Reviewed& reviewed)
 {
     auto log = co_await flux::lookup(parent, reviewed.dat.job.id, "eventlog");
     if (!log)
         co_return false;
-    auto events = parse_eventlog(*log);
-    reviewed.changes = history(events, reviewed.dat.job.userid);
-    if (double begin = begin_asked(events); begin > 0)
-        reviewed.begin_asked = begin;
+    Ledger ledger;
+    bool begins = false;
+    for_each_event(*log, [&](flux::Event event) {
+        if (!begins && event.name == "dependency-add")
+            if (auto begin =
+                    flux::begin_time_in(flux::text_at(event.context, "description"))) {
+                reviewed.begin_asked = *begin;
+                begins = true;
+            }
+        if (ledger.bytes_kept() <= history_source_max)
+            ledger.take(std::move(event));
+    });
+    if (ledger.bytes_kept() <= history_source_max)
+        reviewed.changes = history(ledger.events(), reviewed.dat.job.userid);
     co_return true;
 }
 
@@ -86,9 +85,15 @@ flux::Task<Result<std::vector<Reviewed>>> review(flux::Connection& parent,
         reviewed.missing = missing_from(reviewed);
         out.push_back(std::move(reviewed));
     }
+    std::size_t next = 0;
+    auto one_by_one = [&]() -> flux::Task<bool> {
+        while (next < out.size())
+            (void)co_await read_eventlog(parent, out[next++]);
+        co_return true;
+    };
     std::vector<flux::Task<bool>> reading;
-    for (auto& reviewed : out)
-        reading.push_back(read_eventlog(parent, reviewed));
+    for (std::size_t i = 0; i < std::min(out.size(), eventlogs_at_once_max); i++)
+        reading.push_back(one_by_one());
     (void)co_await flux::when_all(std::move(reading));
     std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
         return a.begin_asked < b.begin_asked;

@@ -20,7 +20,8 @@ struct Reviewed {
     double got = 0;
     std::optional<Report> report;
     std::string missing; // why there is none, or not the last one; else empty
-    // As changes.h has it; null where the caller may not read the job's eventlog.
+    // As changes.h has it; null where the caller may not read the job's eventlog, or it
+    // says more than some thousand changes do.
     Json changes;
 };
 

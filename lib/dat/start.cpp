@@ -36,11 +36,8 @@ constexpr int claims_max = 10;
 std::string describe(const flux::Event& event)
 {
     auto what = flux::text_at(event.context, "description");
-    constexpr std::string_view begin_time = "begin-time=";
-    if (what.starts_with(begin_time)) // a number that nobody reads
-        what = fmt::format("its begin time, {}",
-                           flux::format_local_time(
-                               std::strtod(what.c_str() + begin_time.size(), nullptr)));
+    if (auto begin = flux::begin_time_in(what)) // a number that nobody reads
+        what = "its begin time, " + flux::format_local_time(*begin);
     if (event.name == "dependency-add")
         return "waiting for " + what;
     if (event.name == "priority")

@@ -63,7 +63,7 @@ flux::Task<Result<bool>> Watch::was_off_list(uid_t user, Drains::Drain drain)
 {
     if (drain.current && !book_.desired().admits(user, groups_of))
         co_return true;
-    auto then = co_await book_.list_at(drain.when);
+    auto then = book_.list_at(drain.when);
     if (!then)
         co_return std::unexpected(then.error());
     co_return !then->admits(user, groups_of);

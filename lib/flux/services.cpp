@@ -163,19 +163,25 @@ Task<Result<JobId>> submit(Connection& flux, std::string signed_jobspec, int urg
     co_return id->get<JobId>();
 }
 
-double JobInfo::begin_time() const
+std::optional<double> begin_time_in(std::string_view dependency)
 {
     constexpr std::string_view prefix = "begin-time=";
-    for (std::string_view dependency : dependencies) {
-        if (!dependency.starts_with(prefix))
-            continue;
-        dependency.remove_prefix(prefix.size());
-        double time = 0;
-        auto [end, status] = std::from_chars(
-            dependency.data(), dependency.data() + dependency.size(), time);
-        if (status == std::errc() && std::isfinite(time) && time > 0)
-            return time;
-    }
+    if (!dependency.starts_with(prefix))
+        return {};
+    dependency.remove_prefix(prefix.size());
+    double time = 0;
+    auto [end, status] =
+        std::from_chars(dependency.data(), dependency.data() + dependency.size(), time);
+    if (status != std::errc() || !std::isfinite(time) || time <= 0)
+        return {};
+    return time;
+}
+
+double JobInfo::begin_time() const
+{
+    for (auto& dependency : dependencies)
+        if (auto time = begin_time_in(dependency))
+            return *time;
     return 0;
 }
 
@@ -318,6 +324,7 @@ Result<Event> parse_event(std::string_view line)
         return std::unexpected(
             Error{fmt::format("eventlog: {}", json.error().message), EPROTO});
     Event event;
+    event.size = line.size();
     event.timestamp = number_at(*json, "timestamp");
     event.name = text_at(*json, "name");
     if (event.name.empty())
@@ -344,12 +351,9 @@ Task<Result<std::optional<Event>>> EventlogWatch::next(Interrupt* interrupt)
             co_return std::optional<Event>{};
         // One event a message as observed; several lines are allowed for.
         std::string text = text_at(**answer, "event");
-        for (auto line : lines_of(text)) {
-            auto event = parse_event(line);
-            if (!event)
-                co_return std::unexpected(std::move(event.error()));
-            events_.insert(events_.begin(), std::move(*event));
-        }
+        for (auto line : lines_of(text))
+            if (auto event = parse_event(line))
+                events_.insert(events_.begin(), std::move(*event));
     }
     auto event = std::move(events_.back());
     events_.pop_back();

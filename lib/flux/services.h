@@ -72,6 +72,10 @@ struct JobInfo {
     double begin_time() const;
 };
 
+// When a job begins at the earliest by a dependency of its, "begin-time=1796.000"
+// (RFC 26): seconds since the epoch; nothing where it is of another kind.
+std::optional<double> begin_time_in(std::string_view dependency);
+
 // job-list.list: all jobs that match an RFC 31 constraint with RFC 43's operators.
 enum class Ends { no, yes };
 Task<Result<std::vector<JobInfo>>> list_jobs(Connection& flux, Json constraint,
@@ -105,7 +109,8 @@ Task<Result<std::string>> lookup(Connection& flux, JobId id, std::string key);
 struct Event {
     double timestamp = 0; // seconds since the epoch
     std::string name;
-    Json context; // an object, or null
+    Json context;         // an object, or null
+    std::size_t size = 0; // bytes of its line; 0: it was not read from one
 };
 Result<Event> parse_event(std::string_view line);
 
@@ -114,7 +119,8 @@ class EventlogWatch
 {
 public:
     EventlogWatch(Connection& flux, JobId id, const std::string& path);
-    // The next event; nothing at the eventlog's end, which comes with the job's.
+    // The next event; nothing at the eventlog's end, which comes with the job's. Lines
+    // that are no event are passed over.
     Task<Result<std::optional<Event>>> next(Interrupt* interrupt = nullptr);
 
 private:
