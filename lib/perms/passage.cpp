@@ -2,16 +2,14 @@
 #include "lib/perms/passage.h"
 
 #include "lib/perms/acl.h"
+#include "lib/perms/level.h"
 #include "lib/perms/replace_file.h"
+#include "lib/perms/ways.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
-#include <functional>
 #include <memory>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,95 +18,13 @@ namespace fluxdat::perms {
 namespace {
 
 constexpr std::string_view first_line = "flux-dat-adopted 1\n";
-constexpr std::size_t kept_size_max = 64u << 10; // bytes; a level is a path
 constexpr const char* lock_name = "flux-dat-adopted.lock";
 constexpr const char* kept_temporary_name = "flux-dat-adopted.new";
 constexpr mode_t socket_bits = 0666; // what connecting takes
 
-// Text up to the next occurrence of `end`, which goes too; nothing if there is none.
-std::optional<std::string_view> take_until(std::string_view& text, char end)
+bool is_there(int directory, const char* name)
 {
-    auto at = text.find(end);
-    if (at == text.npos)
-        return {};
-    auto taken = text.substr(0, at);
-    text.remove_prefix(at + 1);
-    return taken;
-}
-
-template <class Number>
-bool parse_number(std::string_view text, Number& number, int base)
-{
-    auto [end, error] =
-        std::from_chars(text.data(), text.data() + text.size(), number, base);
-    return error == std::errc{} && end == text.data() + text.size() && !text.empty();
-}
-
-// What nobody but root and this user can exchange, and what guests can pass or this
-// user can open to them. `last`: the socket's own directory.
-Result<> check_level(const struct stat& status, const std::string& path, bool last)
-{
-    bool ours = status.st_uid == ::geteuid();
-    if (!ours && status.st_uid != 0)
-        return fail("{}, on the way to the socket, belongs to user {}, who could "
-                    "exchange what is in it",
-                    path, status.st_uid);
-    if ((status.st_mode & 022) && !(status.st_mode & S_ISVTX) && !last)
-        return fail("{}, on the way to the socket, can be written by others (mode "
-                    "{:04o}) and is not sticky; chmod go-w {}",
-                    path, status.st_mode & 07777, path);
-    if (last && !ours)
-        return fail("{}, which the socket is in, belongs to user {}: only what is the "
-                    "instance's own can be opened to guests",
-                    path, status.st_uid);
-    if (!last && !ours && !(status.st_mode & S_IXOTH))
-        return fail("{}, on the way to the socket, is not searchable by others (mode "
-                    "{:04o}) and belongs to user {}",
-                    path, status.st_mode & 07777, status.st_uid);
-    return {};
-}
-
-// Opens an absolute path, level by level, without symbolic links; each level is checked
-// and shown to `see`.
-using See = std::function<void(const struct stat& status, const std::string& path)>;
-Result<Fd> walk(const std::string& path, bool to_socket, const See& see)
-{
-    Fd level(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    for (std::size_t begin = 1; level && begin < path.size();) {
-        auto end = std::min(path.find('/', begin), path.size());
-        auto here = path.substr(0, end);
-        level = Fd(::openat(level.get(), path.substr(begin, end - begin).c_str(),
-                            O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        struct stat status;
-        if (!level || ::fstat(level.get(), &status) < 0)
-            return fail_errno(errno, "cannot open " + here);
-        bool last = end == path.size() && to_socket;
-        if (auto fine = check_level(status, here, last); !fine)
-            return std::unexpected(fine.error());
-        see(status, here);
-        begin = end + 1;
-    }
-    if (!level)
-        return fail_errno(errno, "cannot open /");
-    return level;
-}
-
-Result<std::string> read_whole(int file, const std::string& path)
-{
-    std::string text;
-    std::array<char, 4096> buffer{};
-    while (true) {
-        auto got = ::read(file, buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fail_errno(errno, "cannot read " + path);
-        if (got == 0)
-            return text;
-        text.append(buffer.data(), static_cast<std::size_t>(got));
-        if (text.size() > kept_size_max)
-            return fail("{} is larger than {} bytes", path, kept_size_max);
-    }
+    return ::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 } // namespace
@@ -130,8 +46,10 @@ Result<Passage> Passage::open(const std::string& socket)
         return fail("{} is not a socket", socket);
     const auto& path = passage.directory_path_;
     auto level =
-        walk(path, true, [&](const struct stat& seen, const std::string& here) {
-            if (here != path && seen.st_uid == ::geteuid() && !(seen.st_mode & S_IXOTH))
+        walk(path, true, [&](int fd, const struct stat& seen, const std::string& here) {
+            // Also one that somebody has opened for another way.
+            if (here != path && seen.st_uid == ::geteuid()
+                && (!(seen.st_mode & S_IXOTH) || is_there(fd, ways_file_name)))
                 passage.shut_.push_back({seen.st_mode & 07777, here});
         });
     if (!level)
@@ -143,58 +61,17 @@ Result<Passage> Passage::open(const std::string& socket)
     return passage;
 }
 
-// A level that the file names; the way to it is walked again, so that it is the one
-// that it was.
-Result<Fd> Passage::open_level(const std::string& path)
-{
-    uid_t user = 0;
-    auto found = walk(path, true, [&](const struct stat& status, const std::string&) {
-        user = status.st_uid;
-    });
-    if (!found)
-        return found;
-    if (user != ::geteuid())
-        return fail("{} belongs to user {}, and did not before", path, user);
-    Fd level(::openat(found->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!level)
-        return fail_errno(errno, "cannot open " + path);
-    return level;
-}
-
-// Until the descriptor is closed. Not the directory itself: guests may open that, where
-// it was readable before, and hold a lock on it.
-Result<Fd> Passage::lock() const
-{
-    Fd lock(::openat(directory_.get(), lock_name,
-                     O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    while (lock && ::flock(lock.get(), LOCK_EX) < 0)
-        if (errno != EINTR)
-            lock = Fd();
-    if (!lock)
-        return fail_errno(errno,
-                          fmt::format("cannot lock {}/{}", directory_path_, lock_name));
-    return lock;
-}
-
 // What the file says; nothing where there is none.
 Result<std::optional<Passage::Kept>> Passage::read_kept() const
 {
     auto path = directory_path_ + "/" + adopted_file_name;
-    Fd file(::openat(directory_.get(), adopted_file_name,
-                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (!file && errno == ENOENT)
-        return std::nullopt;
-    struct stat status;
-    if (!file || ::fstat(file.get(), &status) < 0)
-        return fail_errno(errno, "cannot open " + path);
-    if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()
-        || (status.st_mode & 022))
-        return fail("{} is not a file of this user's that only he can write", path);
-    auto text = read_whole(file.get(), path);
+    auto text = read_own(directory_.get(), directory_path_, adopted_file_name);
     if (!text)
         return std::unexpected(text.error());
+    if (!*text)
+        return std::nullopt;
     auto bad = [&] { return fail("{} is damaged: undo by hand what it says", path); };
-    std::string_view rest = *text;
+    std::string_view rest = **text;
     Kept kept;
     if (!rest.starts_with(first_line))
         return bad();
@@ -240,6 +117,19 @@ Result<Passage::Kept> Passage::first_levels() const
         auto fd = open_level(level.path);
         if (!fd)
             return std::unexpected(fd.error());
+        bool last = &level == &kept.levels.back();
+        // A gate lets in whom its own instance does, and nobody else.
+        if (is_there(fd->get(), last ? ways_file_name : adopted_file_name))
+            return fail("{} is on the way to the socket of another adopted instance, "
+                        "and a socket is in it itself: undo that adoption first",
+                        last ? directory_path_ : level.path);
+        auto before = mode_before_ways(fd->get(), level.path);
+        if (!before)
+            return std::unexpected(before.error());
+        if (*before) {
+            level.mode = **before;
+            continue; // its ACL is ours
+        }
         auto acl = read_acl(fd->get(), level.path);
         if (!acl)
             return std::unexpected(acl.error());
@@ -256,7 +146,7 @@ Result<> Passage::apply(const GuestList& guests)
 {
     if (auto valid = validate(guests, ::geteuid()); !valid)
         return valid;
-    auto locked = lock();
+    auto locked = lock_in(directory_.get(), directory_path_, lock_name);
     if (!locked)
         return std::unexpected(locked.error());
     auto applied = put_in_force(guests);
@@ -296,7 +186,11 @@ Result<> Passage::put_in_force(const GuestList& guests) const
         auto fd = open_level(level->path);
         if (!fd)
             return failed(fd.error());
-        if (auto let = set_access(fd->get(), level->path, guests); !let)
+        bool gate = level == kept->levels.rbegin();
+        auto let = gate ? set_access(fd->get(), level->path, guests)
+                        : open_way(fd->get(), level->path, directory_path_, guests,
+                                   level->mode, adopted_file_name);
+        if (!let)
             return failed(let.error());
     }
     kept->generation = guests.generation;
@@ -340,13 +234,22 @@ std::vector<std::string> Passage::check(const GuestList& guests) const
             wrong.push_back(acl.error().message);
             continue;
         }
-        bool listed = !guests.open;
-        if (acl->users != (listed ? guests.users : std::vector<uid_t>{})
-            || acl->groups != (listed ? guests.groups : std::vector<gid_t>{})
+        // On a level above, guests of others may pass, too.
+        bool gate = &level == &(*kept)->levels.back();
+        auto wanted = gate ? Result<GuestList>(guests)
+                           : guests_of_ways(fd->get(), level.path, directory_path_,
+                                            guests, adopted_file_name);
+        if (!wanted) {
+            wrong.push_back(wanted.error().message);
+            continue;
+        }
+        bool listed = !wanted->open;
+        if (acl->users != (listed ? wanted->users : std::vector<uid_t>{})
+            || acl->groups != (listed ? wanted->groups : std::vector<gid_t>{})
             || !acl->other.empty())
             wrong.push_back(
                 fmt::format("the ACL of {} is not the guest list", level.path));
-        if ((status.st_mode & 07) != (guests.open ? 01 : 0))
+        if ((status.st_mode & 07) != (wanted->open ? 01 : 0))
             wrong.push_back(
                 fmt::format("{} has mode {:04o}", level.path, status.st_mode & 07777));
     }
@@ -359,7 +262,11 @@ Result<> Passage::put_back(const Kept& kept) const
         auto fd = open_level(level->path);
         if (!fd)
             return std::unexpected(fd.error());
-        if (auto set = set_mode_only(fd->get(), level->path, level->mode); !set)
+        bool gate = level == kept.levels.rbegin();
+        auto set = gate ? set_mode_only(fd->get(), level->path, level->mode)
+                        : close_way(fd->get(), level->path, directory_path_,
+                                    level->mode, adopted_file_name);
+        if (!set)
             return set;
     }
     if (::unlinkat(directory_.get(), adopted_file_name, 0) < 0 && errno != ENOENT)
@@ -370,7 +277,7 @@ Result<> Passage::put_back(const Kept& kept) const
 
 Result<> Passage::restore()
 {
-    auto locked = lock();
+    auto locked = lock_in(directory_.get(), directory_path_, lock_name);
     if (!locked)
         return std::unexpected(locked.error());
     auto kept = read_kept();

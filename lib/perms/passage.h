@@ -20,7 +20,8 @@
 //
 // Its guest list is in force at the door only: the broker's environment, by which an
 // IMP finds a `grants` file, can no longer be changed. Everything here is called as the
-// instance's owner. Several ranks may share a way; they take turns.
+// instance's owner. Several ranks may share a way; they take turns. A level above may
+// lead to several sockets, also of other instances: ways.h.
 #pragma once
 
 #include "lib/perms/fd.h"
@@ -65,8 +66,6 @@ private:
         std::vector<Level>
             levels; // from the top; the last one is the socket's directory
     };
-    static Result<Fd> open_level(const std::string& path);
-    Result<Fd> lock() const;
     Result<std::optional<Kept>> read_kept() const;
     Result<> write_kept(const Kept& kept) const;
     Result<Kept> first_levels() const;

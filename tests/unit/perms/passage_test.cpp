@@ -107,6 +107,133 @@ TEST_CASE("a level that others could exchange is refused, though it is ours")
     CHECK(acl_of(moved).users == std::vector<uid_t>{1001});
 }
 
+namespace {
+
+// Another instance's, below the same private directory.
+struct Two : Rundir {
+    std::string other_inner = outer + "/other";
+    std::string other_socket = other_inner + "/local-0";
+
+    Two()
+    {
+        std::filesystem::create_directories(other_inner);
+        ::chmod(other_inner.c_str(), 0700);
+        listen_at(other_socket);
+        ::chmod(other_socket.c_str(), 0777);
+    }
+    Passage other() const
+    {
+        auto opened = Passage::open(other_socket);
+        REQUIRE(opened);
+        return std::move(*opened);
+    }
+};
+
+} // namespace
+
+TEST_CASE("a level that leads to two instances lets pass the guests of both")
+{
+    Two two;
+    auto one = two.passage();
+    REQUIRE(one.apply(guests(1, {1001, 1002})));
+    auto other = two.other();
+    CHECK(message(other.apply(guests(1, {1002, 1003}))) == "no error");
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1001, 1002, 1003});
+    CHECK(acl_of(two.inner).users == std::vector<uid_t>{1001, 1002});
+    CHECK(one.check(guests(1, {1001, 1002})).empty());
+    CHECK(other.check(guests(1, {1002, 1003})).empty());
+    // A change of the one leaves the other's in.
+    REQUIRE(two.passage().apply(guests(2, {1001})));
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1001, 1002, 1003});
+    REQUIRE(two.other().apply(guests(2, {1003})));
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1001, 1003});
+
+    // Undone in either order: the other's guests pass, and nobody else.
+    bool first = GENERATE(true, false);
+    auto undone = first ? two.passage() : two.other();
+    auto left = first ? two.other() : two.passage();
+    REQUIRE(undone.restore());
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{first ? 1003u : 1001u});
+    CHECK(left.check(guests(2, {first ? 1003u : 1001u})).empty());
+    CHECK(mode_of(first ? two.inner : two.other_inner) == 0700);
+    REQUIRE(left.restore());
+    CHECK(mode_of(two.outer) == 0750);
+    CHECK(acl_of(two.outer).users.empty());
+    CHECK(entries(two.outer) == std::vector<std::string>{"other", "rundir"});
+}
+
+TEST_CASE("an instance that is open to everybody opens a shared level as long as it is")
+{
+    Two two;
+    GuestList open = guests(1, {});
+    open.open = true;
+    REQUIRE(two.passage().apply(open));
+    auto other = two.other();
+    REQUIRE(other.apply(guests(1, {1003})));
+    CHECK(mode_of(two.outer) == 0711);
+    CHECK(mode_of(two.other_inner) != 0711);
+    CHECK(other.check(guests(1, {1003})).empty());
+    REQUIRE(two.passage().restore());
+    CHECK((mode_of(two.outer) & 07) == 0);
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1003});
+    CHECK(other.check(guests(1, {1003})).empty());
+    // One whose instance has ended, with its directory, does not count.
+    REQUIRE(two.passage().apply(open));
+    std::filesystem::remove_all(two.inner);
+    REQUIRE(other.apply(guests(2, {1003})));
+    CHECK((mode_of(two.outer) & 07) == 0);
+    REQUIRE(other.restore());
+    CHECK(mode_of(two.outer) == 0750);
+    CHECK(entries(two.outer) == std::vector<std::string>{"other"});
+}
+
+TEST_CASE("an instance inside of another's directory is refused")
+{
+    Rundir rundir;
+    auto deep = rundir.inner + "/deep";
+    std::filesystem::create_directories(deep);
+    ::chmod(deep.c_str(), 0700);
+    listen_at(deep + "/local-0");
+    ::chmod((deep + "/local-0").c_str(), 0777);
+    auto inside = Passage::open(deep + "/local-0");
+    REQUIRE(inside);
+    GuestList open = guests(1, {});
+    open.open = true;
+    auto outside = rundir.passage();
+    REQUIRE(inside->apply(open));
+    CHECK_THAT(message(outside.apply(open)), Contains("undo that adoption first"));
+    REQUIRE(inside->restore());
+    CHECK(mode_of(rundir.inner) == 0700);
+    REQUIRE(outside.apply(guests(1, {1001})));
+    inside = Passage::open(deep + "/local-0");
+    REQUIRE(inside);
+    CHECK_THAT(message(inside->apply(open)), Contains("undo that adoption first"));
+    REQUIRE(outside.restore());
+    CHECK(mode_of(rundir.inner) == 0700);
+}
+
+TEST_CASE("a damaged file of ways is not believed")
+{
+    Rundir rundir;
+    auto passage = rundir.passage();
+    REQUIRE(passage.apply(guests(1, {1001})));
+    auto file = rundir.outer + "/flux-dat-ways";
+    for (auto* text :
+         {"", "flux-dat-ways 2\n", "flux-dat-ways 1\nmode x\nend\n",
+          "flux-dat-ways 1\nmode 0700\n", "flux-dat-ways 1\nmode 0700\nend"}) {
+        write_file(file, text);
+        ::chmod(file.c_str(), 0600);
+        CHECK_THAT(message(passage.apply(guests(2, {1001}))), Contains("is damaged"));
+        CHECK_THAT(message(passage.restore()), Contains("is damaged"));
+    }
+    write_file(file, "flux-dat-ways 1\nmode 0750\nway " + rundir.inner + "\nend\n");
+    ::chmod(file.c_str(), 0666);
+    CHECK_THAT(message(passage.restore()), Contains("only he can write"));
+    ::chmod(file.c_str(), 0600);
+    REQUIRE(passage.restore());
+    CHECK(mode_of(rundir.outer) == 0750);
+}
+
 TEST_CASE("levels that are searchable stay as they are")
 {
     Rundir rundir;
