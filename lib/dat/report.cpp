@@ -53,6 +53,29 @@ bool read_usage(const Json& json, Usage& usage)
     return true;
 }
 
+// How many jobs have ended, as job-list has counted them; and how many of these it has
+// forgotten since (the job manager's inactive-age-limit or inactive-num-limit).
+struct Endings {
+    std::uint64_t all = 0, forgotten = 0;
+};
+flux::Task<Result<Endings>> count_ended(flux::Connection& dat,
+                                        flux::Interrupt* interrupt)
+{
+    auto answer = co_await dat.rpc("job-list.job-stats", Json::object(),
+                                   flux::nodeid_any, interrupt);
+    if (!answer)
+        co_return std::unexpected(std::move(answer.error()));
+    if (!answer->is_object() || !answer->contains("job_states"))
+        co_return std::unexpected(
+            Error{"job-list.job-stats: the answer lacks \"job_states\"", EPROTO});
+    Endings endings;
+    endings.forgotten = flux::integer_at<std::uint64_t>(*answer, "inactive_purged");
+    endings.all =
+        endings.forgotten
+        + flux::integer_at<std::uint64_t>((*answer)["job_states"], "inactive");
+    co_return endings;
+}
+
 // What usage_of() reads.
 Json used_attributes()
 {
@@ -100,11 +123,9 @@ Json to_json(const Report& report)
     }
     Json others = to_json(report.others);
     others["users"] = report.other_users;
-    return {{"version", report_version},
-            {"as_of", report.as_of},
-            {"final", report.final},
-            {"users", std::move(users)},
-            {"others", std::move(others)}};
+    return {{"version", report_version}, {"as_of", report.as_of},
+            {"final", report.final},     {"complete", report.complete},
+            {"users", std::move(users)}, {"others", std::move(others)}};
 }
 
 Result<Report> report_from_json(const Json& json)
@@ -122,6 +143,11 @@ Result<Report> report_from_json(const Json& json)
     if (final == json.end() || !final->is_boolean())
         return bad_member("final");
     report.final = final->get<bool>();
+    if (auto complete = json.find("complete"); complete != json.end()) {
+        if (!complete->is_boolean())
+            return bad_member("complete");
+        report.complete = complete->get<bool>();
+    }
     auto users = json.find("users");
     if (users == json.end() || !users->is_array() || users->size() > report_users_max)
         return bad_member("users");
@@ -183,51 +209,84 @@ flux::Task<Result<>> Tally::update(flux::Connection& dat, flux::Interrupt* inter
         interrupt);
     if (!listed)
         co_return listed;
-    double margin = overlap / real_seconds(1);
-    Json over{{"states", {"inactive"}}};
-    if (counted_until_ > margin) {
-        auto since = fmt::format(">={:.6f}", counted_until_ - margin);
-        over = {{"and", Json::array({over, {{"t_inactive", Json::array({since})}}})}};
-    }
+    // All that have ended by `before` are listed after it, and no more than by `after`.
+    auto before = co_await count_ended(dat, interrupt);
     auto ended = ended_;
-    auto recent = recent_;
-    double until = counted_until_;
-    listed = co_await for_each_job(
-        dat, std::move(over), used_attributes(),
-        [&](const Json& job) {
-            auto id = flux::integer_at<flux::JobId>(job, "id");
-            double when = flux::number_at(job, "t_inactive");
-            running.erase(id);
-            if (recent_.contains(id))
-                return;
-            until = std::max(until, when);
-            if (when >= until - margin) // not all that there have ever been
-                recent.emplace(id, when);
-            auto used = usage_of(job, when);
-            ended[used.userid] += used.usage;
-        },
-        interrupt);
+    bool anew = now < ended.until - overlap / real_seconds(1); // the clock was set back
+    if (anew)
+        ended = {};
+    listed = co_await count(dat, ended, running, interrupt);
     if (!listed)
         co_return listed;
-    std::erase_if(recent,
-                  [&](const auto& entry) { return entry.second < until - margin; });
+    auto after = co_await count_ended(dat, interrupt);
+    auto fits = [&](const Ended& these) {
+        return !before || !after
+               || (these.jobs >= before->all && these.jobs <= after->all);
+    };
+    // What was forgotten would be missing then.
+    if (!fits(ended) && !anew && after->forgotten == 0) {
+        Ended all;
+        listed = co_await count(dat, all, running, interrupt);
+        if (!listed)
+            co_return listed;
+        after = co_await count_ended(dat, interrupt);
+        if (fits(all) || all.jobs > ended.jobs)
+            ended = std::move(all);
+    }
+    complete_ = fits(ended);
     ended_ = std::move(ended);
-    recent_ = std::move(recent);
-    counted_until_ = until;
     running_.clear();
     for (auto& [id, used] : running)
         running_[used.userid] += used.usage;
     co_return Result<>{};
 }
 
+// Those that have ended since `ended` was counted, and takes them off the running ones.
+flux::Task<Result<>> Tally::count(flux::Connection& dat, Ended& ended,
+                                  std::map<flux::JobId, UsedBy>& running,
+                                  flux::Interrupt* interrupt)
+{
+    const double now = wall_clock(), margin = overlap / real_seconds(1);
+    Json over{{"states", {"inactive"}}};
+    if (ended.until > margin) {
+        auto since = fmt::format(">={:.6f}", ended.until - margin);
+        over = {{"and", Json::array({over, {{"t_inactive", Json::array({since})}}})}};
+    }
+    auto listed = co_await for_each_job(
+        dat, std::move(over), used_attributes(),
+        [&](const Json& job) {
+            auto id = flux::integer_at<flux::JobId>(job, "id");
+            double when = flux::number_at(job, "t_inactive");
+            running.erase(id);
+            if (ended.recent.contains(id))
+                return;
+            // What a clock that was ahead has put into the future must not hide what
+            // comes before it.
+            ended.until = std::max(ended.until, std::min(when, now));
+            if (when >= ended.until - margin) // not all that there have ever been
+                ended.recent.emplace(id, when);
+            auto used = usage_of(job, when);
+            ended.usage[used.userid] += used.usage;
+            ended.jobs++;
+        },
+        interrupt);
+    if (!listed)
+        co_return listed;
+    std::erase_if(ended.recent, [&](const auto& entry) {
+        return entry.second < ended.until - margin;
+    });
+    co_return Result<>{};
+}
+
 Report Tally::report(double as_of, bool final) const
 {
-    auto sums = ended_;
+    auto sums = ended_.usage;
     for (auto& [userid, usage] : running_)
         sums[userid] += usage;
     Report out;
     out.as_of = as_of;
     out.final = final;
+    out.complete = complete_;
     out.users.assign(sums.begin(), sums.end());
     std::stable_sort(out.users.begin(), out.users.end(), [](auto& a, auto& b) {
         return a.second.node_seconds > b.second.node_seconds;

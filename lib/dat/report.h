@@ -40,8 +40,9 @@ struct Usage {
 };
 
 struct Report {
-    double as_of = 0;                                   // seconds since the epoch
-    bool final = false;                                 // nothing came after it
+    double as_of = 0;     // seconds since the epoch
+    bool final = false;   // nothing came after it
+    bool complete = true; // no job that ended before it is missing, as far as is known
     std::vector<std::pair<std::uint32_t, Usage>> users; // by userid, most hours first
     std::uint64_t other_users = 0;                      // how many are not in `users`
     Usage others;
@@ -64,7 +65,11 @@ struct UsedBy {
 // `until`: up to when one that still runs is counted.
 UsedBy usage_of(const Json& job, double until);
 
-// Sums up the jobs of a DAT. Those that have ended are asked for once.
+// Sums up the jobs of a DAT, for one worker: another one begins anew, from what job-list
+// still has, so a memo may say less than the one before. Those that have ended are asked for once, by the time at
+// which they did; but a clock may be set, and job-list forget what it was told to. So
+// their number is compared with what job-list has counted itself: where it is another,
+// all are counted anew, and where that does not help the report says so.
 class Tally
 {
 public:
@@ -74,9 +79,21 @@ public:
     Report report(double as_of, bool final) const;
 
 private:
-    std::map<std::uint32_t, Usage> ended_, running_;
-    double counted_until_ = 0;             // t_inactive of the newest that was counted
-    std::map<flux::JobId, double> recent_; // those near it, which may be listed again
+    struct Ended {
+        std::map<std::uint32_t, Usage> usage;
+        std::uint64_t jobs = 0;
+        double until =
+            0; // the newest t_inactive that was counted, and not in the future
+        std::map<flux::JobId, double> recent; // those after it and near it, which may
+                                              // be listed again
+    };
+    static flux::Task<Result<>> count(flux::Connection& dat, Ended& ended,
+                                      std::map<flux::JobId, UsedBy>& running,
+                                      flux::Interrupt* interrupt);
+
+    Ended ended_;
+    std::map<std::uint32_t, Usage> running_;
+    bool complete_ = true;
 };
 
 // The supervisor's part: keeps the memo.

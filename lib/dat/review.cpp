@@ -53,6 +53,9 @@ std::string missing_from(const Reviewed& reviewed)
                "report is not known";
     if (!reviewed.report)
         return "it has no report yet";
+    if (!reviewed.report->complete)
+        return "jobs that ended are missing from it: its Flux forgot them before they "
+               "were counted, or its clock was set";
     return {};
 }
 

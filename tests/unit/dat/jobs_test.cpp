@@ -19,6 +19,9 @@ constexpr flux::JobId many = 1000;
 // their id modulo 2, that each ran for ten seconds on one node; none runs.
 void list_too_many(FakeBroker::Client& client, const flux::Message& request)
 {
+    if (*request.topic == "job-list.job-stats")
+        return client.respond_json(
+            request, Json{{"job_states", {{"inactive", std::uint64_t(many)}}}});
     if (!request.streaming())
         return client.send_too_much();
     auto payload = *flux::parse_json(request.payload_text());

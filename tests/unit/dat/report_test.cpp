@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
+#include "lib/clock.h"
 #include "lib/dat/report.h"
 #include "lib/dat/review.h"
 #include "tests/unit/dat/fake_dat.h"
@@ -38,6 +39,9 @@ TEST_CASE("A report goes into a memo and comes out of it")
     REQUIRE(read);
     CHECK(read->as_of == report.as_of);
     CHECK(read->final);
+    CHECK(read->complete);
+    report.complete = false;
+    CHECK_FALSE(report_from_json(to_json(report))->complete);
     CHECK(read->users == report.users);
     CHECK(read->other_users == 2);
     CHECK(read->others == report.others);
@@ -58,6 +62,7 @@ TEST_CASE("What is no report is refused with the member")
           != std::string::npos);
     for (auto [pointer, value, says] : {std::tuple("/version", Json(2), "version"),
                                         {"/final", Json("yes"), "final"},
+                                        {"/complete", Json("yes"), "complete"},
                                         {"/users", Json("many"), "users"},
                                         {"/users/0", Json(7), "users"},
                                         {"/users/0/jobs", Json(-1), "users"},
@@ -110,12 +115,131 @@ TEST_CASE("What is missing from a report is said")
     CHECK(missing_from(reviewed).find("left no report") != std::string::npos);
     reviewed.report = some_report();
     CHECK(missing_from(reviewed).empty());
+    reviewed.report->complete = false;
+    CHECK(missing_from(reviewed).find("missing from it") != std::string::npos);
     reviewed.report->final = false;
     CHECK(missing_from(reviewed).find("gone before its end") != std::string::npos);
     job.state = flux::job_state_run;
+    reviewed.report->complete = true;
     CHECK(missing_from(reviewed).empty());
     reviewed.report.reset();
     CHECK(missing_from(reviewed) == "it has no report yet");
+}
+
+namespace {
+
+// A job-list whose jobs ended at times that its clock gave.
+struct JobList {
+    std::map<int, double> ended; // t_inactive by id
+    std::uint64_t forgotten = 0;
+    std::atomic<int> lists = 0; // of those that have ended
+    test::FakeDat fake;
+    Tally tally;
+
+    JobList()
+    {
+        fake.dat["job-list.list"] = [this](auto& client, auto& request) {
+            std::string asked(request.payload_text());
+            double since = 0;
+            if (auto at = asked.find(">="); at != asked.npos)
+                since = std::strtod(asked.c_str() + at + 2, nullptr);
+            bool of_ended = asked.find("[\"inactive\"]") != asked.npos;
+            lists += of_ended;
+            for (auto [id, when] : ended) {
+                if (!of_ended || when < since)
+                    continue;
+                auto job = inactive(1);
+                job["id"] = id;
+                job["t_inactive"] = when;
+                job["t_run"] = when - 1;
+                client.respond_json(request, Json{{"jobs", {job}}});
+            }
+            client.respond_error(request, ENODATA);
+        };
+        fake.dat["job-list.job-stats"] = [this](auto& client, auto& request) {
+            client.respond_json(request,
+                                Json{{"job_states", {{"inactive", ended.size()}}},
+                                     {"inactive_purged", forgotten}});
+        };
+    }
+    Report report()
+    {
+        flux::Loop loop;
+        Links links(loop, false);
+        auto flow = [&]() -> flux::Task<bool> {
+            bool connected = co_await fake.connect(links);
+            REQUIRE(connected);
+            auto updated = co_await tally.update(*links.dat);
+            REQUIRE(updated);
+            co_return true;
+        };
+        loop.run(flow());
+        return tally.report(0, false);
+    }
+};
+
+} // namespace
+
+TEST_CASE("Jobs are counted once, whatever the clock did")
+{
+    JobList jobs;
+    const double now = wall_clock();
+    jobs.ended = {{1, now - 9000},
+                  {2, now + 3600}}; // it was ahead when the second ended
+    CHECK(jobs.report().total().jobs == 2);
+    CHECK(jobs.lists == 1);
+    jobs.ended[3] = now; // and was put right
+    CHECK(jobs.report().total().jobs == 3);
+    CHECK(jobs.report().total().jobs == 3);
+    CHECK(jobs.lists == 3);
+    jobs.ended[4] = now - 7200; // it was set back, and put right again
+    auto report = jobs.report();
+    CHECK(report.total().jobs == 4);
+    CHECK(report.total().node_seconds == 8);
+    CHECK(report.complete);
+    CHECK(jobs.lists == 5); // all anew
+    CHECK(jobs.report().total().jobs == 4);
+    CHECK(jobs.lists == 6);
+}
+
+TEST_CASE("A broker that does not answer any more holds up no last report")
+{
+    JobList jobs;
+    std::atomic<bool> asked = false;
+    jobs.fake.dat["job-list.job-stats"] = [&](auto&, auto&) { asked = true; };
+    flux::Loop loop;
+    Links links(loop, false);
+    flux::Interrupt interrupt;
+    auto flow = [&]() -> flux::Task<bool> {
+        bool connected = co_await jobs.fake.connect(links);
+        REQUIRE(connected);
+        loop.spawn([](auto& the_loop, auto& was_asked,
+                      auto& raised) -> flux::Task<void> {
+            (void)co_await test::comes_true(the_loop, [&] { return was_asked.load(); });
+            raised.raise({"no answer in time", ETIMEDOUT});
+        }(loop, asked, interrupt));
+        auto updated = co_await jobs.tally.update(*links.dat, &interrupt);
+        CHECK_FALSE(updated);
+        co_return true;
+    };
+    loop.run(flow());
+}
+
+TEST_CASE("That jobs were forgotten before they were counted is told")
+{
+    JobList jobs;
+    const double now = wall_clock();
+    jobs.ended = {{1, now - 10}, {2, now}};
+    CHECK(jobs.report().complete);
+    jobs.ended = {{2, now}};
+    jobs.forgotten = 1; // it was counted before
+    auto report = jobs.report();
+    CHECK(report.total().jobs == 2);
+    CHECK(report.complete);
+    jobs.forgotten = 3; // as two others were not
+    report = jobs.report();
+    CHECK(report.total().jobs == 2);
+    CHECK_FALSE(report.complete);
 }
 
 TEST_CASE("A memo that cannot be posted is complained of, and posted the next time")
