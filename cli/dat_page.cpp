@@ -65,6 +65,13 @@ std::string jobs_in_short(const Json& jobs)
     return text;
 }
 
+// Empty where their jobs are cancelled.
+std::string evictor_fault(const Details& details)
+{
+    auto fault = flux::text_at(details.supervisor, "evictor_fault");
+    return fault.empty() ? "" : "jobs of those revoked are not cancelled: " + fault;
+}
+
 std::string imp_in_short(const Json& imp)
 {
     return fmt::format("{}: {}", flux::text_at(imp, "path"),
@@ -292,6 +299,8 @@ std::vector<std::string> detail_rows(const Details& details, double now)
         rows.push_back({{"you"}, {admission(dat, details.viewer)}});
     if (auto& imp = member(details.supervisor, "imp"); imp.is_object())
         rows.push_back({{"imp"}, {imp_in_short(imp)}});
+    if (auto fault = evictor_fault(details); !fault.empty())
+        rows.push_back({{"revoked"}, {fault}});
     if (auto& jobs = member(details.supervisor, "jobs"); jobs.is_object())
         rows.push_back({{"jobs"}, {jobs_in_short(jobs)}});
     for (auto& state : ranks_of(details)) {
@@ -327,6 +336,8 @@ std::vector<std::string> detail_page(const Details& details, double now,
     if (auto& imp = member(details.supervisor, "imp");
         imp.is_object() && member(imp, "asks_guest_list") != true)
         page.wrap("imp", imp_in_short(imp), Hue::busy);
+    if (auto fault = evictor_fault(details); !fault.empty())
+        page.wrap("revoked", fault, Hue::bad);
     if (!dat.uri().empty())
         page.cut("uri", dat.uri());
     if (details.viewer != job.userid)

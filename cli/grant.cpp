@@ -149,6 +149,9 @@ struct Grant {
             for (auto& warning : rank.warnings)
                 common.warn(
                     fmt::format("rank {} ({}): {}", rank.rank, rank.host, warning));
+        if (!grants() && !changed.evictor_fault.empty())
+            common.warn("jobs of those revoked are not cancelled at the moment: "
+                        + changed.evictor_fault);
         if (!grants() && changed.open && !change.open)
             common.note("the DAT is open to everybody, those revoked too (--close)");
         else if (!grants() && !done.users.empty())

@@ -68,10 +68,13 @@ flux::Task<Result<int>> show_history(const Common& common, flux::Loop& loop,
     auto log = co_await flux::lookup(parent, dat->job.id, "eventlog");
     if (log) {
         changes = dat::history(dat::parse_eventlog(*log), dat->job.userid);
-    } else if (log.error().errnum == EPERM) {
+    } else if (log.error().errnum == EPERM || log.error().errnum == EMSGSIZE) {
+        // Its supervisor knows it by heart.
         Json nothing = Json::object();
         auto answer = co_await dat::ask_supervisor(loop, parent, *dat, "history",
                                                    std::move(nothing));
+        if (!answer && log.error().errnum == EMSGSIZE)
+            co_return std::unexpected(log.error());
         if (!answer && answer.error().errnum == ENOSYS)
             co_return fail(Exit::not_permitted,
                            "the DAT \"{}\" does not run: only its owner can see its "

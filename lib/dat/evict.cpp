@@ -3,7 +3,6 @@
 
 #include "lib/dat/audit.h"
 #include "lib/flux/services.h"
-#include "lib/imp/user.h"
 
 #include <algorithm>
 
@@ -14,28 +13,16 @@ namespace {
 // Seconds before another try to follow the jobs: the first, which doubles up to the
 // second.
 constexpr double retry_pause_min = 1, retry_pause_max = 60;
+// Users whose groups are looked up at a time.
+constexpr int lookups_max = 4;
 // The id, -1, of the answer between the jobs that were there and what happens next.
 constexpr auto id_before_news = static_cast<flux::JobId>(-1);
 
 } // namespace
 
-std::optional<std::vector<gid_t>> groups_of(uid_t uid)
-{
-    auto user = imp::user_by_uid(uid);
-    if (!user && user.error().errnum == ENOENT)
-        return std::vector<gid_t>{};
-    auto groups = user ? imp::groups_of(*user) : std::unexpected(user.error());
-    return groups ? std::optional(std::move(*groups)) : std::nullopt;
-}
-
-std::string name_of(uid_t uid)
-{
-    auto user = imp::user_by_uid(uid);
-    return user ? fmt::format("{} ({})", user->name, uid) : std::to_string(uid);
-}
-
-Evictor::Evictor(flux::Loop& loop, flux::Connection& dat, std::string name)
-    : loop_(loop), dat_(dat), name_(std::move(name))
+Evictor::Evictor(flux::Loop& loop, flux::Connection& dat, Lookups& lookups,
+                 std::string name)
+    : loop_(loop), dat_(dat), lookups_(lookups), name_(std::move(name))
 {
 }
 
@@ -47,9 +34,10 @@ flux::Task<void> Evictor::follow(flux::Interrupt& end)
         auto followed = co_await follow_journal();
         if (dat_.lost() || end.reason())
             co_return;
+        fault_ = followed ? "the journal of jobs ended" : followed.error().message;
         complain("cannot follow the jobs of this DAT; those of revoked guests are not "
                  "cancelled until the next try: "
-                 + (followed ? "the journal ended" : followed.error().message));
+                 + fault_);
         if (journal_jobs_ != jobs_known) // it went well for a while
             pause = retry_pause_min;
         (void)co_await loop_.sleep(pause, &end);
@@ -80,6 +68,7 @@ flux::Task<Result<>> Evictor::follow_journal()
             co_return std::unexpected(answer.error());
         if (!*answer)
             co_return Result<>{};
+        fault_.clear();
         auto& json = **answer;
         if (!json.contains("events") || !json["events"].is_array())
             continue;
@@ -93,10 +82,8 @@ flux::Task<Result<>> Evictor::follow_journal()
         journal_jobs_++;
         take(id, json["events"]);
         // After all its events: a job that was here before may have started.
-        if (auto found = jobs_.find(id); found != jobs_.end()) {
+        if (auto found = jobs_.find(id); found != jobs_.end())
             judge(id, found->second);
-            groups_.clear();
-        }
     }
 }
 
@@ -123,33 +110,63 @@ void Evictor::judge(const Desired& desired)
 {
     desired_ = desired;
     has_list_ = true;
-    // A user may have very many jobs, and a directory server takes its time.
-    groups_.clear();
     for (auto& [id, job] : jobs_)
         judge(id, job);
-    groups_.clear();
 }
 
-void Evictor::judge(flux::JobId id, Job& job)
+bool Evictor::may_stay(const Job& job, const Desired::GroupsOf& groups) const
 {
-    auto groups = [this](uid_t uid) {
-        auto [known, is_new] = groups_.try_emplace(uid);
-        if (is_new)
-            known->second = groups_of(uid);
-        return known->second;
-    };
-    if (!has_list_ || job.judged || desired_.admits(job.user, groups))
-        return;
-    if (job.started && desired_.keeps(job.user, job.submitted, groups))
-        return;
+    return desired_.admits(job.user, groups)
+           || (job.started && desired_.keeps(job.user, job.submitted, groups));
+}
+
+void Evictor::evict(flux::JobId id, Job& job)
+{
     job.judged = true;
     loop_.spawn(cancel(id, job.user));
 }
 
+void Evictor::judge(flux::JobId id, Job& job)
+{
+    if (!has_list_ || job.judged)
+        return;
+    bool asked = false; // who may stay by a group, and may not without
+    auto groups = [&](uid_t) {
+        asked = true;
+        return std::nullopt;
+    };
+    if (!may_stay(job, groups))
+        return evict(id, job);
+    if (!asked)
+        return;
+    by_groups_[job.user].insert(id);
+    if (looking_up_ < lookups_max)
+        loop_.spawn(judge_by_groups());
+}
+
+// Until there is nothing left that hangs on groups. A user may have very many jobs, and
+// a directory server takes its time.
+flux::Task<void> Evictor::judge_by_groups()
+{
+    looking_up_++;
+    while (!by_groups_.empty() && !dat_.lost()) {
+        auto next = by_groups_.extract(by_groups_.begin());
+        auto account = co_await lookups_.of(next.key());
+        auto groups = [&](uid_t) { return account.groups; };
+        for (auto id : next.mapped())
+            if (auto found = jobs_.find(id); found != jobs_.end()
+                                             && !found->second.judged
+                                             && !may_stay(found->second, groups))
+                evict(id, found->second);
+    }
+    looking_up_--;
+}
+
 flux::Task<void> Evictor::cancel(flux::JobId id, uid_t user)
 {
-    auto note = fmt::format("user {} is not on the guest list of the DAT \"{}\"",
-                            name_of(user), name_);
+    // A number: nobody's job goes on since a directory server does not say a name.
+    auto note =
+        fmt::format("user {} is not on the guest list of the DAT \"{}\"", user, name_);
     auto raised = co_await flux::raise(dat_, id, "cancel", flux::severity_fatal, note);
     if (raised && on_cancel)
         on_cancel(id, user);

@@ -8,24 +8,31 @@
 #pragma once
 
 #include "lib/dat/changes.h"
+#include "lib/dat/lookups.h"
 #include "lib/flux/loop.h"
 
 #include <map>
+#include <set>
 
 namespace fluxdat::dat {
 
 class Evictor
 {
 public:
-    // `name` is the DAT's, for the note.
-    Evictor(flux::Loop& loop, flux::Connection& dat, std::string name);
+    // `name` is the DAT's, for the note. All three must outlive follow().
+    Evictor(flux::Loop& loop, flux::Connection& dat, Lookups& lookups,
+            std::string name);
 
     // Follows the jobs until the connection is lost or `end` is raised. Where it cannot
     // for a while, the door and the IMP are all that keeps a revoked guest out: it says
     // so in the log, and tries again.
     flux::Task<void> follow(flux::Interrupt& end);
 
-    // A list that is in force from now on; it is copied.
+    // Why the jobs cannot be followed at the moment; empty where they are.
+    const std::string& fault() const { return fault_; }
+
+    // A list that is in force from now on; it is copied. Whether a user is on it by a
+    // group is looked up, and decided a little later.
     void judge(const Desired& desired);
 
     // What was done, for the log: called with each job that was cancelled.
@@ -42,25 +49,23 @@ private:
     flux::Task<Result<>> follow_journal();
     void take(flux::JobId id, const Json& events);
     void judge(flux::JobId id, Job& job);
+    bool may_stay(const Job& job, const Desired::GroupsOf& groups) const;
+    void evict(flux::JobId id, Job& job);
+    flux::Task<void> judge_by_groups();
     flux::Task<void> cancel(flux::JobId id, uid_t user);
 
     flux::Loop& loop_;
     flux::Connection& dat_;
-    std::string name_;
+    Lookups& lookups_;
+    std::string name_, fault_;
     Desired desired_;
     bool has_list_ = false;
     std::map<flux::JobId, Job> jobs_;
     unsigned journal_ = 0;           // counts the journals
     std::uint64_t journal_jobs_ = 0; // and what they said of jobs
-    // Of users, for as long as one pass takes.
-    std::map<uid_t, std::optional<std::vector<gid_t>>> groups_;
+    // What hangs on the groups of a user, and how many look these up.
+    std::map<uid_t, std::set<flux::JobId>> by_groups_;
+    int looking_up_ = 0;
 };
-
-// The groups of a user on this node; none for a user whom it does not know, nothing if
-// that cannot be told at the moment.
-std::optional<std::vector<gid_t>> groups_of(uid_t uid);
-
-// "alice (1001)"; the number alone where this node knows no name.
-std::string name_of(uid_t uid);
 
 } // namespace fluxdat::dat

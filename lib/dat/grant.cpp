@@ -41,6 +41,7 @@ Result<ListChanged> parse_answer(const Json& answer)
                     "of flux-dat");
     changed.granted = std::move(*granted);
     changed.revoked = std::move(*revoked);
+    changed.evictor_fault = flux::text_at(answer, "evictor_fault");
     if (answer.contains("ranks") && answer["ranks"].is_array())
         for (auto& rank : answer["ranks"])
             changed.ranks.push_back(door_rank_from_json(rank));

@@ -18,6 +18,7 @@ struct ListChanged {
     bool everywhere = true;       // all ranks have it
     Named granted, revoked;       // of the change, what was not so already
     bool open = false;            // as it is now
+    std::string evictor_fault;    // why their jobs are not cancelled; else empty
     std::vector<Doors::Rank> ranks;
 };
 

@@ -5,6 +5,7 @@
 #include "lib/dat/record.h"
 #include "lib/flux/text.h"
 #include "lib/imp/user.h"
+#include "lib/in_time.h"
 #include "lib/perms/door.h"
 #include "lib/perms/passage.h"
 #include "lib/program.h"
@@ -175,8 +176,10 @@ flux::Task<std::vector<Rank>> check_ranks(flux::Connection& dat, flux::Hostlist 
 
 namespace {
 
-// A directory server may take its time for each.
+// A directory server may take its time for each: so many, and so long for all of them.
+// (With the names in `grants`, lib/perms, less than what a door may take to answer.)
 constexpr std::size_t accounts_looked_up_max = 256;
+constexpr double accounts_time_max = 2; // seconds
 
 // Those on the list who were not on it before, and have no account here: their jobs
 // will not run on this node.
@@ -185,13 +188,17 @@ std::vector<std::string> strangers(const perms::GuestList& before,
 {
     std::vector<std::string> lines;
     std::size_t looked_up = 0;
+    TimeLeft time(accounts_time_max);
     for (auto uid : guests.users) {
         if (std::binary_search(before.users.begin(), before.users.end(), uid))
             continue;
         if (looked_up++ == accounts_looked_up_max)
             break;
-        auto user = imp::user_by_uid(uid);
-        if (!user && user.error().errnum == ENOENT)
+        auto is_unknown = time.call([uid] {
+            auto user = imp::user_by_uid(uid);
+            return !user && user.error().errnum == ENOENT;
+        });
+        if (is_unknown == true)
             lines.push_back(fmt::format("user {} has no account there", uid));
     }
     return lines;

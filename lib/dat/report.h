@@ -65,11 +65,12 @@ struct UsedBy {
 // `until`: up to when one that still runs is counted.
 UsedBy usage_of(const Json& job, double until);
 
-// Sums up the jobs of a DAT, for one worker: another one begins anew, from what job-list
-// still has, so a memo may say less than the one before. Those that have ended are asked for once, by the time at
-// which they did; but a clock may be set, and job-list forget what it was told to. So
-// their number is compared with what job-list has counted itself: where it is another,
-// all are counted anew, and where that does not help the report says so.
+// Sums up the jobs of a DAT, for one worker: another one begins anew, from what
+// job-list still has, so a memo may say less than the one before. Those that have ended
+// are asked for once, by the time at which they did; but a clock may be set, and
+// job-list forget what it was told to. So their number is compared with what job-list
+// has counted itself: where it is another, all are counted anew, and where that does
+// not help the report says so.
 class Tally
 {
 public:

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/requests.h"
 
-#include "lib/accounts.h"
 #include "lib/dat/adopt.h"
 #include "lib/dat/audit.h"
-#include "lib/dat/evict.h"
 #include "lib/dat/find.h"
 #include "lib/dat/stop.h"
 
@@ -53,6 +51,12 @@ Json to_json(const flux::JobCounts& jobs)
 
 } // namespace
 
+flux::Task<void> Requests::learn_owner()
+{
+    auto account = co_await lookups_.of(geteuid(), &links_.end);
+    owner_ = std::move(account.name);
+}
+
 void Requests::handle(const flux::Message& request)
 {
     bool instance_owner = request.rolemask & flux::role_owner;
@@ -84,7 +88,7 @@ void Requests::handle(const flux::Message& request)
         links_.loop.spawn(undo(request));
     } else if (method == "admission") {
         if (!is_busy(request, admissions_, admissions_max))
-            answer_admission(request);
+            links_.loop.spawn(answer_admission(request));
     } else if (method == "history") {
         if (!manager)
             return parent.respond_error(
@@ -94,8 +98,7 @@ void Requests::handle(const flux::Message& request)
     } else if (method == "stop") {
         if (!owner)
             return parent.respond_error(
-                request, EPERM,
-                stop_refusal(geteuid(), book_.record().name, links_.id));
+                request, EPERM, stop_refusal(owner_, book_.record().name, links_.id));
         auto payload = flux::parse_json(request.payload_text());
         if (!payload || !payload->contains("grace") || !(*payload)["grace"].is_number()
             || (*payload)["grace"].get<double>() < 0)
@@ -134,7 +137,7 @@ Result<Change> Requests::requested_change(const flux::Message& request, bool own
         return std::unexpected(
             Error{fmt::format("only its owner ({}) and its managers may change "
                               "the guest list of the DAT \"{}\"",
-                              user_name(geteuid()), book_.record().name),
+                              owner_, book_.record().name),
                   EPERM});
     auto payload = flux::parse_json(request.payload_text());
     if (!payload || !payload->is_object())
@@ -152,14 +155,13 @@ Result<Change> Requests::requested_change(const flux::Message& request, bool own
             Error{fmt::format("a manager may grant and revoke users and groups; "
                               "managers, and whether everybody may enter, are for "
                               "the owner of the DAT \"{}\" ({})",
-                              book_.record().name, user_name(geteuid())),
+                              book_.record().name, owner_),
                   EPERM});
     if (!owner && book_.eventlog_size() > managers_eventlog_max)
         return std::unexpected(Error{
             fmt::format("the DAT \"{}\" was changed so often that its history has "
                         "{} MiB; only its owner ({}) can change its guest list now",
-                        book_.record().name, book_.eventlog_size() >> 20,
-                        user_name(geteuid())),
+                        book_.record().name, book_.eventlog_size() >> 20, owner_),
             EPERM});
     return change;
 }
@@ -178,6 +180,7 @@ flux::Task<void> Requests::change_list(flux::Message request, Change change)
                 {"granted", to_json(done->effect.granted)},
                 {"revoked", to_json(done->effect.revoked)},
                 {"open", book_.desired().guests().open},
+                {"evictor_fault", evictor_fault()},
                 {"ranks", Json::array()}};
     for (auto& rank : book_.doors().ranks())
         answer["ranks"].push_back(to_json(rank));
@@ -185,31 +188,53 @@ flux::Task<void> Requests::change_list(flux::Message request, Change change)
 }
 
 // For whoever asks, of nobody else: in private mode a guest sees nothing of the
-// DAT's job, and a stranger learns nothing here that the door would not tell.
-void Requests::answer_admission(const flux::Message& request)
+// DAT's job, and a stranger learns nothing here that the door would not tell. So here
+// what cannot be told is decided against who asks, unlike elsewhere.
+flux::Task<void> Requests::answer_admission(flux::Message request)
 {
-    if (request.userid != geteuid()
-        && !book_.desired().admits(request.userid, groups_of)
-        && !book_.desired().is_manager(request.userid))
-        return links_.parent->respond_error(
-            request, EPERM,
-            fmt::format("you ({}) are not on the guest list of this DAT; ask its "
-                        "owner or a manager",
-                        user_name(request.userid)));
-    links_.loop.spawn([](Requests& self, flux::Message asked) -> flux::Task<void> {
-        AtWork one(self.admissions_);
-        auto& links = self.links_;
-        auto job = co_await flux::list_job(*links.parent, links.id);
-        if (!job)
-            co_return links.respond_error(asked, job.error());
-        auto dat = dat_of(std::move(*job));
-        links.respond(asked, {{"name", self.book_.record().name},
-                              {"owner", geteuid()},
-                              {"state", to_string(self.book_.record().state)},
-                              {"nodelist", links.nodelist},
-                              {"expiration", dat ? dat->job.expiration : 0.0},
-                              {"uri", dat ? dat->uri() : ""}});
-    }(*this, request));
+    AtWork one(admissions_);
+    auto user = request.userid;
+    bool asked = false;
+    auto admitted = [&](const Desired::GroupsOf& groups) {
+        return user == geteuid() || book_.desired().is_manager(user)
+               || book_.desired().admits(user, groups);
+    };
+    Account account{std::to_string(user), {}};
+    auto groups = [&](uid_t) {
+        asked = true;
+        return account.groups;
+    };
+    bool may = admitted(groups);
+    if (asked || !may) { // who is let in at once needs no name
+        account = co_await lookups_.of(user, &links_.end);
+        asked = false;
+        may = admitted(groups);
+    }
+    if (may && asked && !account.groups)
+        co_return links_.respond_error(
+            request,
+            {"it cannot be told at the moment whether one of your groups is on "
+             "the guest list of this DAT; try again",
+             EAGAIN});
+    if (!may)
+        co_return links_.respond_error(
+            request,
+            {fmt::format("you ({}) are not on the guest list of this DAT; ask its "
+                         "owner or a manager",
+                         account.name),
+             EPERM});
+    if (!links_.parent)
+        co_return;
+    auto job = co_await flux::list_job(*links_.parent, links_.id);
+    if (!job)
+        co_return links_.respond_error(request, job.error());
+    auto dat = dat_of(std::move(*job));
+    links_.respond(request, {{"name", book_.record().name},
+                             {"owner", geteuid()},
+                             {"state", to_string(book_.record().state)},
+                             {"nodelist", links_.nodelist},
+                             {"expiration", dat ? dat->job.expiration : 0.0},
+                             {"uri", dat ? dat->uri() : ""}});
 }
 
 // Whether the DAT's IMP is one that asks the guest list, as it says itself.
@@ -246,6 +271,7 @@ flux::Task<void> Requests::answer_status(flux::Message request)
     auto imp = co_await describe_imp(limit.interrupt());
     Json answer{{"ranks", Json::array()},
                 {"guests", to_json(book_.desired())},
+                {"evictor_fault", evictor_fault()},
                 {"imp", std::move(imp)}};
     auto lists = book_.doors().ranks();
     for (auto& rank : ranks) {

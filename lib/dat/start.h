@@ -21,6 +21,13 @@
 // told apart by case. Rejected: a lock in the KVS, which a guest of the system instance
 // cannot write; submitting held and releasing, which leaves a held job if the command
 // is killed.
+//
+// A supervisor records its DAT without waiting for its start to have claimed the name.
+// So where a start is held up between submitting and recording for as long as its DAT
+// takes to come up, two of a name have a record until that start goes on, sees the
+// other's, and ends its own job. Rejected: a supervisor that waits for the record,
+// since a start that was killed there would hold its DAT back for as long as it may
+// wait.
 #pragma once
 
 #include "lib/conf/conf.h"

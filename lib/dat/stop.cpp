@@ -15,8 +15,9 @@ flux::Task<Result<>> cancel(flux::Connection& parent, const Dat& dat)
         parent, dat.job.id, "cancel", flux::severity_fatal, "stopped by flux-dat stop");
     if (raised || raised.error().errnum != EPERM)
         co_return raised;
-    co_return fail(Exit::not_permitted, "{}",
-                   stop_refusal(dat.job.userid, dat.record.name, dat.job.id));
+    co_return fail(
+        Exit::not_permitted, "{}",
+        stop_refusal(user_name(dat.job.userid), dat.record.name, dat.job.id));
 }
 
 // Whether the supervisor took it on itself to end the DAT.
@@ -44,11 +45,12 @@ flux::Task<Result<bool>> close_by_supervisor(flux::Loop& loop, flux::Connection&
 
 } // namespace
 
-std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id)
+std::string stop_refusal(const std::string& owner, const std::string& name,
+                         flux::JobId id)
 {
     return fmt::format("only its owner ({}) or the instance's may stop the DAT "
                        "\"{}\" ({})",
-                       user_name(owner), name, flux::format_jobid(id));
+                       owner, name, flux::format_jobid(id));
 }
 
 flux::Task<Result<>> stop(flux::Loop& loop, flux::Connection& parent, Dat dat,

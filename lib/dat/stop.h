@@ -15,7 +15,8 @@ struct StopOptions {
 };
 
 // What everybody else is told.
-std::string stop_refusal(uid_t owner, const std::string& name, flux::JobId id);
+std::string stop_refusal(const std::string& owner, const std::string& name,
+                         flux::JobId id);
 
 // Ends the DAT and sees it end. A running one is asked to close by its supervisor; a
 // pending one, one without a supervisor that answers, and any with `now`, is cancelled.

@@ -16,12 +16,12 @@
 //     .status {}               -> {"ranks":[{"rank","host","door","wrong":[..],
 //                                   "applied","reason","warnings":[..]}..],
 //                                  "jobs":JOBS, "imp":{"path","asks_guest_list"},
-//                                   "guests":{..}}                     owner, managers
+//                                   "guests":{..}, "evictor_fault"}    owner, managers
 //     .jobs {}                 -> {"pending","running","done","failed",
 //                                  "canceled"}: JOBS                  owner, managers
 //     .history {}              -> {"changes":[..]}                    owner, managers
 //     .guests CHANGE           -> {"generation","everywhere","granted","revoked",
-//                                  "open","ranks":[..]}               owner, managers
+//                                  "open","evictor_fault","ranks":[..]}  the same
 //     .admission {}            -> {"name","owner","state","nodelist","expiration",
 //                                  "uri"}, or EPERM                   whoever is let in
 //     .undo {}                 -> {"failed"}, of a DAT that was adopted   owner
@@ -30,6 +30,9 @@
 // CHANGE, the history and the guests are as changes.h has them; a manager may change
 // users and groups only. The answer to a change comes when it is in force on all ranks,
 // or has failed on some (doors.h).
+//
+// "evictor_fault" says why jobs of those who are revoked are not cancelled at the
+// moment; it is empty where they are (evict.h).
 //
 // A handler checks the userid that the parent's broker stamped on the request: the
 // DAT's owner, or the parent instance's (RFC 12).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/terminals.h"
 
-#include "lib/dat/evict.h"
+#include "lib/dat/lookups.h"
 #include "lib/dat/record.h"
 #include "lib/fd.h"
 #include "lib/program.h"

@@ -16,8 +16,9 @@
 
 namespace fluxdat::dat {
 
-// Of one node; more are passed over. Bytes of one line; it is cut after that.
-constexpr std::size_t terminals_max = 256, terminal_line_max = 300;
+constexpr std::size_t terminals_max = 256; // of one node; more are passed over
+constexpr std::size_t terminal_line_max =
+    300; // bytes of one line; it is cut after that
 
 // Writes to the terminals of this node, of users for whom `is_told` is true. `utmp` is
 // the file that says who is logged in; empty: the system's. Never waits for a terminal

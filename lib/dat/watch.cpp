@@ -13,8 +13,9 @@ constexpr double cancelled_line_pause = 10;
 
 } // namespace
 
-Watch::Watch(Links& links, Book& book)
-    : links_(links), book_(book), evictor_(links.loop, *links.dat, book.record().name),
+Watch::Watch(Links& links, Book& book, Lookups& lookups)
+    : links_(links), book_(book), lookups_(lookups),
+      evictor_(links.loop, *links.dat, lookups, book.record().name),
       undrainer_(
           links.loop, *links.dat, links.end,
           [this](uid_t user, Drains::Drain drain) { return was_off_list(user, drain); })
@@ -61,12 +62,14 @@ flux::Task<void> Watch::follow_ranks()
 // may differ by a little; so of what is told as it happens, the list as it is, too.
 flux::Task<Result<bool>> Watch::was_off_list(uid_t user, Drains::Drain drain)
 {
-    if (drain.current && !book_.desired().admits(user, groups_of))
+    auto account = co_await lookups_.of(user);
+    auto groups = [&](uid_t) { return account.groups; };
+    if (drain.current && !book_.desired().admits(user, groups))
         co_return true;
     auto then = book_.list_at(drain.when);
     if (!then)
         co_return std::unexpected(then.error());
-    co_return !then->admits(user, groups_of);
+    co_return !then->admits(user, groups);
 }
 
 flux::Task<void> Watch::follow_jobs()

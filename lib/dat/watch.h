@@ -17,13 +17,16 @@ namespace fluxdat::dat {
 class Watch
 {
 public:
-    // The connection to the DAT is there.
-    Watch(Links& links, Book& book);
+    // Needs links.dat; on_list of the book calls judge(). All three must outlive the
+    // tasks that start() makes.
+    Watch(Links& links, Book& book, Lookups& lookups);
 
     // Begins to follow; for this task's life in the loop.
     void start();
     // The book's list is in force.
     void judge();
+    // Why jobs of those who are revoked are not cancelled; empty where they are.
+    const std::string& evictor_fault() const { return evictor_.fault(); }
 
 private:
     flux::Task<void> follow_ranks();
@@ -32,6 +35,7 @@ private:
 
     Links& links_;
     Book& book_;
+    Lookups& lookups_;
     Evictor evictor_;
     Undrainer undrainer_;
     struct Cancelled {

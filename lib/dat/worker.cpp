@@ -31,9 +31,10 @@ class Worker
 public:
     Worker(flux::Loop& loop, DatFile file)
         : links_(loop, file.adopted), book_(links_, std::move(file.record)),
-          reporter_(links_), shutdown_(links_, book_),
-          requests_(links_, book_, shutdown_)
+          reporter_(links_), shutdown_(links_, book_), lookups_(loop),
+          requests_(links_, book_, shutdown_, lookups_)
     {
+        requests_.evictor_fault = [this] { return watch_->evictor_fault(); };
     }
 
     flux::Interrupt& end() { return links_.end; }
@@ -56,10 +57,11 @@ public:
             if (!started)
                 co_return started;
         }
-        watch_ = std::make_unique<Watch>(links_, book_);
+        watch_ = std::make_unique<Watch>(links_, book_, lookups_);
         book_.on_list = [this] { watch_->judge(); };
         book_.on_expiration = [this] { shutdown_.replan(); };
         watch_->start();
+        links_.loop.spawn(requests_.learn_owner());
         links_.loop.spawn(reporter_.hourly());
         while (!links_.end.reason()) {
             auto served = co_await serve_parent(delay);
@@ -151,6 +153,7 @@ private:
     Book book_;
     Reporter reporter_;
     Shutdown shutdown_;
+    Lookups lookups_;
     Requests requests_;
     std::unique_ptr<Watch> watch_; // once there is a connection to the DAT
 };

@@ -4,6 +4,7 @@
 #include "lib/perms/replace_file.h"
 
 #include "lib/accounts.h"
+#include "lib/in_time.h"
 #include "lib/perms/fd.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ namespace {
 constexpr std::string_view first_line = "flux-dat-grants 1";
 constexpr std::string_view no_name = "-";
 constexpr std::size_t names_looked_up_max = 256;
+constexpr double names_time_max = 2; // seconds, for all of them
 
 bool is_name_character(char c)
 {
@@ -206,23 +208,39 @@ const std::string* name_beside(std::uint32_t id, const std::vector<std::uint32_t
 
 } // namespace
 
+GrantsNames names_by(GrantsNames look_up, double seconds)
+{
+    struct Left {
+        std::size_t lookups = names_looked_up_max;
+        TimeLeft time;
+    };
+    auto left = std::make_shared<Left>(Left{names_looked_up_max, TimeLeft(seconds)});
+    auto within = [left](auto function) {
+        return [left, function](std::uint32_t id) {
+            if (left->lookups == 0)
+                return std::string();
+            left->lookups--;
+            return left->time.call([function, id] { return function(id); })
+                .value_or(std::string());
+        };
+    };
+    return {within(std::move(look_up.user)), within(std::move(look_up.group))};
+}
+
 GrantsNames system_names()
 {
-    auto left = std::make_shared<std::size_t>(names_looked_up_max);
-    return {
-        [left](uid_t user) {
-            std::string name;
-            if (*left && (*left)--)
-                look_up(getpwuid_r, user, [&](auto& entry) { name = entry.pw_name; });
-            return name;
-        },
-        [left](gid_t group) {
-            std::string name;
-            if (*left && (*left)--)
-                look_up(getgrgid_r, group, [&](auto& entry) { name = entry.gr_name; });
-            return name;
-        },
-    };
+    return names_by(
+        {[](uid_t user) {
+             std::string name;
+             look_up(getpwuid_r, user, [&](auto& entry) { name = entry.pw_name; });
+             return name;
+         },
+         [](gid_t group) {
+             std::string name;
+             look_up(getgrgid_r, group, [&](auto& entry) { name = entry.gr_name; });
+             return name;
+         }},
+        names_time_max);
 }
 
 GrantsNames names_as_written(const Grants& written)

@@ -70,9 +70,11 @@ struct GrantsNames {
     std::function<std::string(gid_t)> group;
 };
 
-// From getpwuid_r(3) and getgrgid_r(3), for the first 256 ids only: a directory server
-// that takes its time must not hold up a door for the sake of a comment.
+// From getpwuid_r(3) and getgrgid_r(3), for the first 256 ids only, and for two seconds
+// in all: a directory server that takes its time must not hold up a door for the sake
+// of a comment. `look_up` is called in other threads, and may be after this is gone.
 GrantsNames system_names();
+GrantsNames names_by(GrantsNames look_up, double seconds);
 
 // As `written` has them, and system_names() for who is not in it: one more guest on a
 // list of a thousand is one name to look up. `written` must outlive what this gives.

@@ -633,7 +633,7 @@ class Jobs(GuestTest):
         self.dat("revoke", GUEST).succeeded()
         ran = running.wait()
         self.assertEqual(ran.status, 128 + signal.SIGTERM)
-        self.assertIn(f"user {GUEST} ({uid(GUEST)}) is not on the guest list of the DAT", ran.err)
+        self.assertIn(f"user {uid(GUEST)} is not on the guest list of the DAT", ran.err)
         self.assertNotEqual(pending.wait().status, 0)
         self.assertIsNone(other.process.poll())
         other.signal(signal.SIGINT).wait().ended(130)

@@ -110,6 +110,16 @@ TEST_CASE("page: a supervisor may say anything, or nothing", "[page]")
     CHECK(text.find("nodes    3 (1 down) fluke[131-133]\n") != text.npos);
 }
 
+TEST_CASE("page: that jobs of the revoked go on is told", "[page]")
+{
+    auto details = demo();
+    constexpr auto says = "jobs of those revoked are not cancelled: the journal ended";
+    CHECK(text_of(detail_page(details, now, Screen{})).find(says) == std::string::npos);
+    details.supervisor["evictor_fault"] = "the journal ended";
+    CHECK(text_of(detail_page(details, now, Screen{})).find(says) != std::string::npos);
+    CHECK(text_of(detail_rows(details, now)).find(says) != std::string::npos);
+}
+
 TEST_CASE("page: a DAT that waits for its begin time says until when", "[page]")
 {
     auto details = demo();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/evict.h"
-#include "tests/unit/flux/fake_broker.h"
+#include "tests/unit/dat/fake_dat.h"
 
 #include <catch2/catch.hpp>
 #include <unistd.h>
 
 using namespace fluxdat;
 using namespace fluxdat::dat;
+using fluxdat::test::comes_true;
 using fluxdat::test::FakeBroker;
 
 namespace {
@@ -28,7 +29,8 @@ flux::JobId first_cancelled(FakeBroker& broker)
     auto flow = [&]() -> flux::Task<Result<>> {
         auto dat = co_await flux::Connection::open(loop, broker.uri());
         REQUIRE(dat);
-        Evictor evictor(loop, **dat, "demo");
+        Lookups lookups(loop, [](uid_t) { return Account{}; });
+        Evictor evictor(loop, **dat, lookups, "demo");
         flux::Interrupt end;
         evictor.on_cancel = [&](flux::JobId id, uid_t user) {
             CHECK(user == revoked);
@@ -64,6 +66,108 @@ TEST_CASE("Of a job that cannot be read, the others are still cancelled")
                                           {"context", {{"userid", revoked}}}}})}});
     });
     CHECK(first_cancelled(broker) == 7);
+}
+
+namespace {
+
+Json submitted(flux::JobId id)
+{
+    return {{"id", id},
+            {"events", Json::array({{{"name", "submit"},
+                                     {"timestamp", 1.0},
+                                     {"context", {{"userid", revoked}}}}})}};
+}
+
+Desired a_group_only(gid_t group)
+{
+    Record record;
+    record.guests = *perms::make_guest_list(1, false, {}, {group}, getuid());
+    return {record, getuid(), 0};
+}
+
+} // namespace
+
+TEST_CASE("Who is let in by a group is looked up, and stays where that cannot be told")
+{
+    std::mutex mutex;
+    std::string cancelled;
+    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
+        if (*request.topic == "job-manager.events-journal")
+            return client.respond_json(request, submitted(7));
+        std::lock_guard lock(mutex);
+        cancelled += request.payload_text();
+        client.respond(request, "{}");
+    });
+    flux::Loop loop;
+    std::atomic<int> looked_up = 0;
+    std::atomic<bool> tells = false;
+    auto flow = [&]() -> flux::Task<bool> {
+        auto dat = co_await flux::Connection::open(loop, broker.uri());
+        REQUIRE(dat);
+        Lookups lookups(loop, [&](uid_t user) {
+            CHECK(user == revoked);
+            bool told = tells;
+            looked_up++;
+            return told ? Account{"x", std::vector<gid_t>{8}} : Account{};
+        });
+        Evictor evictor(loop, **dat, lookups, "demo");
+        flux::Interrupt end;
+        evictor.on_cancel = [&](flux::JobId, uid_t) { end.raise({"seen"}); };
+        evictor.judge(a_group_only(7));
+        loop.spawn(evictor.follow(end));
+        bool asked = co_await comes_true(loop, [&] { return looked_up == 1; });
+        CHECK(asked);
+        evictor.judge(a_group_only(8)); // a member, if it could be told
+        asked = co_await comes_true(loop, [&] { return looked_up == 2; });
+        CHECK(asked);
+        tells = true;
+        evictor.judge(a_group_only(8));
+        asked = co_await comes_true(loop, [&] { return looked_up == 3; });
+        CHECK(asked);
+        CHECK_FALSE(end.reason());
+        evictor.judge(a_group_only(7));
+        bool ended =
+            co_await comes_true(loop, [&] { return end.reason().has_value(); });
+        CHECK(ended);
+        (*dat)->close();
+        (void)co_await loop.sleep(0);
+        co_return true;
+    };
+    loop.run(flow());
+    std::lock_guard lock(mutex);
+    CHECK(cancelled.find("user 4242 is not on the guest list") != std::string::npos);
+}
+
+TEST_CASE("That the jobs cannot be followed is told until they are")
+{
+    std::atomic<int> journals = 0;
+    auto broker = FakeBroker::answering([&](auto& client, const auto& request) {
+        if (*request.topic != "job-manager.events-journal")
+            return client.respond(request, "{}");
+        if (journals++ == 0)
+            return client.respond_error(request, EIO, "out of order");
+        client.respond_json(request, submitted(7));
+    });
+    flux::Loop loop;
+    auto flow = [&]() -> flux::Task<bool> {
+        auto dat = co_await flux::Connection::open(loop, broker.uri());
+        REQUIRE(dat);
+        Lookups lookups(loop, [](uid_t) { return Account{}; });
+        Evictor evictor(loop, **dat, lookups, "demo");
+        flux::Interrupt end;
+        loop.spawn(evictor.follow(end));
+        bool told = co_await comes_true(
+            loop, [&] { return evictor.fault() == "out of order"; });
+        CHECK(told);
+        bool over = co_await comes_true(loop, [&] { return evictor.fault().empty(); });
+        CHECK(over);
+        CHECK(journals == 2);
+        end.raise({"the test is over"});
+        (*dat)->close();
+        (void)co_await loop.sleep(0);
+        co_return true;
+    };
+    loop.run(flow());
 }
 
 TEST_CASE("A journal that ends is followed again, with what was there")

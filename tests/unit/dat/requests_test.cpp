@@ -11,24 +11,32 @@ using fluxdat::test::FakeDat;
 
 namespace {
 
-// The answer of a supervisor to its owner.
-flux::Message answer_to(FakeDat& fake, const char* topic)
+constexpr uid_t manager = 4242, stranger = 4243;
+
+// The answer of a supervisor, which cannot tell the groups of anybody.
+flux::Message answer_to(FakeDat& fake, const char* topic,
+                        std::uint32_t userid = flux::userid_unknown,
+                        std::string_view payload = "{}", Record record = {})
 {
     flux::Loop loop;
     Links links(loop, false);
-    Record record;
     record.name = "demo";
+    record.managers = {manager};
     Book book(links, record);
     Shutdown shutdown(links, book);
-    Requests requests(links, book, shutdown);
+    Lookups lookups(loop, [](uid_t) { return Account{"somebody", {}}; });
+    Requests requests(links, book, shutdown, lookups);
+    requests.evictor_fault = [] { return "the journal ended"; };
     book.on_list = [] {};
     auto flow = [&]() -> flux::Task<bool> {
         bool connected = co_await fake.connect(links);
         REQUIRE(connected);
         auto taken = co_await book.take_up(0);
         REQUIRE(taken);
-        auto request = flux::make_request(topic, "{}");
-        request.rolemask = flux::role_owner;
+        auto request = flux::make_request(topic, payload);
+        request.userid = userid;
+        request.rolemask =
+            userid == flux::userid_unknown ? flux::role_owner : flux::role_user;
         requests.handle(request);
         co_return co_await comes_true(loop, [&] { return !fake.responses().empty(); });
     };
@@ -62,8 +70,53 @@ TEST_CASE("A status of what has a strange configuration")
         REQUIRE(answer.errnum() == 0);
         auto status = flux::parse_json(answer.payload_text());
         REQUIRE(status);
+        CHECK((*status)["evictor_fault"] == "the journal ended");
         CHECK((*status)["imp"] == nullptr);
         CHECK(!status->contains("jobs"));
         CHECK((*status)["ranks"].empty());
     }
+}
+
+TEST_CASE("Where groups cannot be told, nobody is told anything for being in one")
+{
+    FakeDat fake;
+    Record record;
+    record.guests = {1, false, {}, {20}};
+    auto answer = answer_to(fake, "x.admission", stranger, "{}", record);
+    CHECK(answer.errnum() == EAGAIN);
+    CHECK(answer.payload_text().find("try again") != std::string::npos);
+    FakeDat other;
+    answer = answer_to(other, "x.admission", stranger);
+    CHECK(answer.errnum() == EPERM);
+    CHECK(answer.payload_text()
+          == "you (somebody) are not on the guest list of this DAT; ask its owner or a "
+             "manager");
+}
+
+TEST_CASE("A manager cannot make the eventlog larger and larger")
+{
+    std::string line = R"({"timestamp":1,"name":"memo","context":{"x":")"
+                       + std::string(1u << 20, 'x') + "\"}}\n",
+                log;
+    for (int i = 0; i < 17; i++)
+        log += line;
+    FakeDat fake;
+    fake.parent["job-info.lookup"] = [&](auto& client, auto& request) {
+        client.respond_json(request, flux::Json{{"eventlog", log}});
+    };
+    Change change;
+    change.key = "x";
+    change.grant.users = {4000};
+    auto asked = flux::dump_json(to_json(change));
+    auto answer = answer_to(fake, "x.guests", manager, asked);
+    CHECK(answer.errnum() == EPERM);
+    CHECK(answer.payload_text().find("its history has 17 MiB; only its owner")
+          != std::string::npos);
+    // The owner can, as far as the parent takes it.
+    FakeDat other;
+    other.parent = fake.parent;
+    CHECK(answer_to(other, "x.guests", flux::userid_unknown, asked)
+              .payload_text()
+              .find("cannot post the change")
+          != std::string::npos);
 }

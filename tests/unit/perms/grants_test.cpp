@@ -2,8 +2,10 @@
 #include "lib/perms/grants.h"
 #include "support.h"
 
+#include <condition_variable>
 #include <csignal>
 #include <fcntl.h>
+#include <mutex>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -65,6 +67,37 @@ Grants ours()
 }
 
 } // namespace
+
+TEST_CASE("names that a directory server does not tell in time are left out")
+{
+    struct Away { // outlives what nobody waits for
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool back = false;
+        int asked = 0, told = 0;
+    };
+    auto away = std::make_shared<Away>();
+    auto name = [away](std::uint32_t) {
+        std::unique_lock lock(away->mutex);
+        away->asked++;
+        away->changed.wait(lock, [&] { return away->back; });
+        away->told++;
+        away->changed.notify_all();
+        return std::string("alice");
+    };
+    Grants grants{500, "fAbC", {1, false, {1001, 1002, 1003}, {20}}};
+    auto text = format_grants(grants, names_by({name, name}, 0.05));
+    CHECK(text.find("user 1001 -\nuser 1002 -\nuser 1003 -\ngroup 20 -\nend")
+          != std::string::npos);
+    std::unique_lock lock(away->mutex);
+    CHECK(away->asked <= 1); // for one there was time
+    away->back = true;
+    away->changed.notify_all();
+    away->changed.wait(lock, [&] { return away->told == away->asked; });
+    lock.unlock();
+    CHECK(format_grants(grants, names_by({name, name}, 1000)).find("group 20 alice")
+          != std::string::npos);
+}
 
 TEST_CASE("grants are written as documented and read back")
 {
