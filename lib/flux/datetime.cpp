@@ -25,8 +25,9 @@ std::unexpected<Error> no_time(std::string_view text, std::string_view why)
 
 std::unexpected<Error> unknown_form(std::string_view text)
 {
-    return no_time(text, "expected +FSD, \"YYYY-MM-DD [HH:MM[:SS]]\", today, tomorrow, "
-                         "now or seconds since the epoch");
+    return no_time(text,
+                   "give it as \"+1h\", \"today 18:00\", \"2026-12-24 18:00\", or in "
+                   "seconds since the epoch");
 }
 
 struct Time {
@@ -168,7 +169,7 @@ std::tm local_day(double now, int days_later)
     day.tm_year = shown.tm_year;
     day.tm_mon = shown.tm_mon;
     day.tm_mday = shown.tm_mday + days_later;
-    timegm(&day); // the 32nd becomes the 1st
+    timegm(&day); // the 32nd becomes the 1st, the 0th the last
     return day;
 }
 
@@ -222,6 +223,9 @@ Result<double> parse_begin_time(std::string_view given, double now)
     } else if (rest.starts_with("tomorrow")) {
         rest.remove_prefix(8);
         day = local_day(now, 1);
+    } else if (rest.starts_with("yesterday")) {
+        rest.remove_prefix(9);
+        day = local_day(now, -1);
     } else {
         if (rest.size() < 10 || rest[4] != '-' || rest[7] != '-')
             return unknown_form(text);

@@ -15,7 +15,7 @@ namespace fluxdat::flux {
 // Seconds since the epoch, out of
 //
 //     now                                   +FSD (from now on)
-//     today [HH:MM[:SS]]                    tomorrow [HH:MM[:SS]]
+//     today [HH:MM[:SS]]                    tomorrow or yesterday, likewise
 //     YYYY-MM-DD [HH:MM[:SS]]               YYYY-MM-DDTHH:MM[:SS][Z|+HH:MM|-HH:MM]
 //     seconds since the epoch (from the year 2001 on: "2030" is not meant so)
 //

@@ -83,8 +83,8 @@ TEST_CASE("datetime: seconds since the epoch", "[datetime]")
     CHECK_THAT(refusal("2030"), Contains("YYYY-MM-DD"));
     CHECK_THAT(refusal("20300102"), Contains("YYYY-MM-DD"));
     CHECK_THAT(refusal("999999999999999"), Contains("too far"));
-    CHECK_THAT(refusal("1.2.3"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("."), Contains("expected +FSD"));
+    CHECK_THAT(refusal("1.2.3"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("."), Contains("\"+1h\""));
 }
 
 TEST_CASE("datetime: local days and times", "[datetime]")
@@ -93,6 +93,8 @@ TEST_CASE("datetime: local days and times", "[datetime]")
     CHECK(accepted("2026-11-30") == nov30);
     CHECK(accepted("today") == nov30);
     CHECK(accepted("tomorrow") == nov30 + day); // into the next month
+    CHECK(accepted("yesterday") == nov30 - day);
+    CHECK(accepted("yesterday 18:00", nov30 + day + 60) == nov30 + 18 * hour);
     CHECK(accepted("today 08:30") == nov30 + 8.5 * hour);
     CHECK(accepted("tomorrow 08:30:15") == nov30 + day + 8.5 * hour + 15);
     CHECK(accepted("2026-11-30 10:02") == nov30 + 10 * hour + 120);
@@ -148,16 +150,18 @@ TEST_CASE("datetime: what is no time is refused with the reason", "[datetime]")
 {
     Zone zone(berlin);
     CHECK_THAT(refusal(""), Contains("it is empty"));
-    CHECK_THAT(refusal("soon"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("in an hour"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("08:00"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("-1h"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("todayx"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("todayT08:00"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("2026/11/30"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("2026-1-30"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("2026-11-3"), Contains("expected +FSD"));
-    CHECK_THAT(refusal("2026-11-30x"), Contains("expected +FSD"));
+    CHECK_THAT(refusal("soon"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("in an hour"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("08:00"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("-1h"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("soon"), Contains("\"today 18:00\", \"2026-12-24 18:00\", or in "
+                                         "seconds since the epoch"));
+    CHECK_THAT(refusal("todayx"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("todayT08:00"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("2026/11/30"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("2026-1-30"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("2026-11-3"), Contains("\"+1h\""));
+    CHECK_THAT(refusal("2026-11-30x"), Contains("\"+1h\""));
     CHECK_THAT(refusal("2026-13-01"), Contains("no such day"));
     CHECK_THAT(refusal("2026-00-01"), Contains("no such day"));
     CHECK_THAT(refusal("2026-11-31"), Contains("no such day"));
