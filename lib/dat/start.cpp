@@ -104,6 +104,9 @@ flux::Task<Error> undo(flux::Loop& loop, flux::Connection& parent, flux::JobId i
     if (!ended)
         co_return unfinished(cancelled ? ended.error().message
                                        : cancelled.error().message);
+    if (why.errnum == EINTR) // whoever pressed Ctrl-C wants to know
+        why.message += fmt::format("; its job {} {}", flux::format_jobid(id),
+                                   cancelled ? "was cancelled" : "has ended");
     co_return why;
 }
 
