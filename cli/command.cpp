@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "cli/command.h"
+#include "cli/screen.h"
 #include "lib/accounts.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
@@ -38,10 +39,26 @@ int Common::report(const Error& error) const
     return static_cast<int>(error.exit);
 }
 
+// On a terminal in whole words; elsewhere, as in a crontab's mail, one line.
+static void say_wrapped(const std::string& text)
+{
+    auto screen = screen_of(STDERR_FILENO);
+    if (!screen.terminal || screen.columns == 0)
+        say(stderr, "{}\n", text);
+    else
+        for (const auto& line : wrapped(text, screen.columns))
+            say(stderr, "{}\n", line);
+}
+
 void Common::note(const std::string& text) const
 {
     if (!quiet)
-        say(stderr, "flux-dat {}: {}\n", command, harmless(text));
+        say_wrapped(fmt::format("flux-dat {}: {}", command, harmless(text)));
+}
+
+void Common::alarm(const std::string& text) const
+{
+    say_wrapped(fmt::format("flux-dat {}: warning: {}", command, harmless(text)));
 }
 
 void Common::warn(const std::string& text) const

@@ -35,6 +35,8 @@ struct Common {
     // Unless --quiet.
     void note(const std::string& text) const;
     void warn(const std::string& text) const;
+    // A warning with --quiet, too: what was asked for will not be so.
+    void alarm(const std::string& text) const;
     // Whether progress is shown: on a terminal, or with --verbose.
     bool shows_progress() const;
 };

@@ -219,6 +219,8 @@ void warn_of_units(Composed& composed)
         warn(composed, *housekeeping, "job-manager.housekeeping", why);
 }
 
+constexpr std::string_view no_guests_jobs = "; guests' jobs will not run";
+
 // It may be of use all the same: to the owner, or on the nodes of the DAT, which need
 // not be like this one.
 void warn_of_imp(Composed& composed, const Inputs& inputs)
@@ -233,7 +235,7 @@ void warn_of_imp(Composed& composed, const Inputs& inputs)
                                           : inputs.probe_imp(path);
     if (!fit)
         warn(composed, *imp, "exec.imp",
-             fmt::format("{}; guests' jobs will not run", fit.error().message));
+             fmt::format("{}{}", fit.error().message, no_guests_jobs));
 }
 
 void warn_of_surprises(Composed& composed)
@@ -342,6 +344,11 @@ const Origin* Composed::origin(std::string_view key) const
 {
     const Value* value = root.find(key);
     return value ? &value->origin : nullptr;
+}
+
+bool is_of_imp(std::string_view warning)
+{
+    return warning.ends_with(no_guests_jobs);
 }
 
 } // namespace fluxdat::conf

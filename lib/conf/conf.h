@@ -135,6 +135,10 @@ public:
 // to blame, else Exit::failed.
 Result<Composed> compose(const Inputs& inputs);
 
+// Whether this one of the warnings says that the IMP, as it is on this node, will run
+// no guests' jobs.
+bool is_of_imp(std::string_view warning);
+
 // Refuses what makes no DAT: guests shut out, no IMP or one that cannot be executed, a
 // prolog or epilog without its plugin, a default queue that does not exist, a
 // [bootstrap] table... The error names the origin of the offending line.

@@ -308,6 +308,14 @@ Verdict check_queue(const QueueStatus& queue)
     return passed("queue", name + " takes jobs and runs them");
 }
 
+double default_time_limit(const std::optional<std::string>& queue, const Json& config)
+{
+    Asked asked;
+    asked.queue = queue;
+    return duration_of(policy_value(config, queue_of(asked, config).value_or(""),
+                                    "jobspec.defaults.system.duration"));
+}
+
 Verdict check_limits(const Asked& asked, const std::string& queue, const Json& config)
 {
     auto longest = policy_value(config, queue, "limits.duration");

@@ -84,6 +84,10 @@ struct Asked {
 // error where it is refused, as Flux would.
 Result<std::string> queue_of(const Asked& asked, const Json& config);
 
+// The time limit, in seconds, that the parent gives a job of this queue (none: the
+// default one) that asks for none; 0: it has none then.
+double default_time_limit(const std::optional<std::string>& queue, const Json& config);
+
 // "queue": `status` is what job-manager.queue-status answered.
 Verdict check_queue(const QueueStatus& queue);
 

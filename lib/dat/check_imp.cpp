@@ -250,6 +250,23 @@ std::vector<Verdict> check_imp_config(const ImpConfig& read, const Json& answer,
     return out;
 }
 
+std::optional<Verdict> imp_refusal(const std::string& imp, const std::string& user)
+{
+    auto read = read_imp_config(imp);
+    bool is_broken = std::any_of(
+        read.problems.begin(), read.problems.end(), [](const imp::Problem& problem) {
+            return problem.severity == imp::Problem::Severity::error;
+        });
+    // The nodes of the DAT may have what this one, where people log in, has not.
+    if (is_broken || !read.unreadable.empty() || read.config.exec.file.empty()
+        || read.config.exec.file == read.pattern)
+        return {};
+    auto verdict = user_verdict(read, Json(), user);
+    if (verdict.found == Found::ok)
+        return {};
+    return verdict;
+}
+
 Verdict check_perilog(const std::string& id, const std::vector<std::string>& command,
                       const std::string& imp, const ImpConfig& read,
                       const std::string& user)

@@ -37,6 +37,10 @@ std::vector<Verdict> check_imp_config(const ImpConfig& read, const Json& answer,
                                       const std::string& user,
                                       const std::string& job_shell);
 
+// Why this IMP will run no guests' jobs of this user's, as far as its configuration on
+// this node tells: nothing where there is none, or where it cannot be read.
+std::optional<Verdict> imp_refusal(const std::string& imp, const std::string& user);
+
 // "prolog" or "epilog": can this command be run, by `user`? It may be a program, or one
 // that an IMP runs ("PATH run NAME"); `imp` is the DAT's.
 Verdict check_perilog(const std::string& id, const std::vector<std::string>& command,

@@ -5,6 +5,7 @@
 #include "lib/clock.h"
 #include "lib/dat/check_node.h"
 #include "lib/dat/start.h"
+#include "lib/dat/start_warnings.h"
 #include "lib/flux/text.h"
 #include "lib/imp/user.h"
 #include "lib/perms/guestlist.h"
@@ -161,7 +162,7 @@ private:
         question_.door_id = random_door_id();
         for (auto& warning : composed->warnings)
             // The IMP has checks of its own, which say more.
-            if (!warning.ends_with("guests' jobs will not run"))
+            if (!conf::is_of_imp(warning))
                 add(warned(id, warning));
         if (auto sound = conf::lint(*composed); !sound)
             add(failed_with(id, sound.error(), "flux-dat config shows all of it"));
@@ -209,19 +210,11 @@ private:
                                                     user_name(owner_))));
     }
 
-    // A sandbox without an IMP has a stand-in, which runs no guest's jobs. That is no
-    // failure of a rehearsal.
     flux::Task<> look_at_imp_of_sandbox()
     {
-        auto method = co_await flux::attribute(parent_, "broker.boot-method");
-        auto rundir = co_await flux::attribute(parent_, "rundir");
-        if (!method || *method != "sandbox" || !rundir
-            || question_.imp != *rundir + "/bin/flux-imp")
+        if (!co_await is_stand_in(parent_, question_.imp))
             co_return;
-        add(warned("imp",
-                   "the sandbox has none: its owner's jobs run, not those of guests",
-                   "flux-dat sandbox up --conf exec.imp=PATH, of an IMP that is setuid "
-                   "root"));
+        add(warned("imp", stand_in_seen, stand_in_remedy));
         for (const char* id : {"imp-config", "munge"})
             add(skipped(id, "for guests' jobs, which the sandbox does not run"));
         question_.imp.clear();

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include "lib/dat/start.h"
 
+#include "lib/accounts.h"
 #include "lib/clock.h"
+#include "lib/dat/check.h"
+#include "lib/dat/check_imp.h"
 #include "lib/dat/find.h"
 #include "lib/dat/output.h"
+#include "lib/dat/start_warnings.h"
 #include "lib/flux/datetime.h"
 #include "lib/imp/sign.h"
 #include "lib/imp/sign_site.h"
@@ -128,15 +132,12 @@ public:
         auto composed = co_await compose_for(parent_, options_.configuration);
         if (!composed)
             co_return std::unexpected(composed.error());
-        for (auto& notice : composed->notices)
-            tell(Progress::Step::notice, notice);
-        for (auto& warning : composed->warnings)
-            tell(Progress::Step::warning, warning);
         auto sound = conf::lint(*composed);
-        if (!sound)
+        if (!sound) {
+            co_await tell_of(*composed); // which may say more
             co_return std::unexpected(sound.error());
-
-        auto window = window_options(*composed);
+        }
+        auto window = window_options(*composed, options_.window);
         if (!window)
             co_return std::unexpected(window.error());
         file_.record.window.options = std::move(*window);
@@ -146,6 +147,10 @@ public:
                 co_return std::unexpected(holder.error());
             if (*holder)
                 co_return taken_by(std::move(**holder));
+            if (claims == 1) {
+                co_await tell_of(*composed);
+                co_await tell_of_window();
+            }
             auto submitted = co_await submit(*composed);
             if (!submitted)
                 co_return std::unexpected(submitted.error());
@@ -192,12 +197,74 @@ private:
         progress_(Progress{step, std::move(text), phase, id_});
     }
 
+    // What is to be known of the configuration of a DAT that is about to be submitted.
+    flux::Task<> tell_of(const conf::Composed& composed)
+    {
+        for (auto& notice : composed.notices)
+            tell(Progress::Step::notice, notice);
+        const auto* value = composed.root.find("exec.imp");
+        auto imp = value && value->string() ? *value->string() : "";
+        bool is_told = false;
+        for (auto& warning : composed.warnings) {
+            bool stands_in = false;
+            if (conf::is_of_imp(warning)) {
+                is_told = true;
+                stands_in = co_await is_stand_in(parent_, imp);
+            }
+            if (stands_in)
+                tell(Progress::Step::notice,
+                     fmt::format("no IMP: {}; for these: {}", stand_in_seen,
+                                 stand_in_remedy));
+            else
+                tell(Progress::Step::alarm, warning);
+        }
+        if (is_told || imp.empty())
+            co_return;
+        if (auto refused = imp_refusal(imp, user_name(geteuid())))
+            tell(Progress::Step::alarm, fmt::format("guests' jobs will not run: {}; {}",
+                                                    refused->seen, refused->remedy));
+    }
+
+    flux::Task<> tell_of_window()
+    {
+        auto& wish = options_.window;
+        if (options_.limit_is_rest || (!wish.warn && !wish.close && !wish.grace))
+            co_return;
+        auto limit = options_.submission.time_limit;
+        if (limit == 0) {
+            auto config = co_await flux::configuration(parent_);
+            if (!config)
+                co_return; // submitting fails, too
+            limit = default_time_limit(options_.submission.queue, *config);
+        }
+        for (auto& warning : window_warnings(wish, file_.record.window.options, limit))
+            tell(Progress::Step::alarm, warning);
+    }
+
+    void tell_of_difference(const flux::JobInfo& job)
+    {
+        auto found = difference(job, options_.submission);
+        if (options_.limit_is_rest)
+            found.time.clear();
+        auto text = found.nodes;
+        if (!found.time.empty())
+            text += (text.empty() ? "" : ", and ") + found.time;
+        if (text.empty())
+            return;
+        // One whose end was moved is as somebody wanted it: that is no mail of cron's.
+        tell(
+            found.nodes.empty() ? Progress::Step::warning : Progress::Step::alarm,
+            fmt::format("the DAT \"{}\" that is there, job {}, is not as asked for: {}",
+                        name(), flux::format_jobid(job.id), text));
+    }
+
     Result<Started> taken_by(flux::JobInfo job)
     {
         if (!options_.if_not_running)
             return fail("you have a DAT named \"{}\" already: job {} (--if-not-running "
                         "takes it as done)",
                         name(), flux::format_jobid(job.id));
+        tell_of_difference(job);
         Started started{job.id, name(), "starting", job.nodelist, {}, true};
         if (auto dat = dat_of(std::move(job))) {
             started.phase = dat->phase();
@@ -304,33 +371,6 @@ private:
              fmt::format("job {} submitted", flux::format_jobid(id_)),
              Progress::Phase::pending);
         co_return Result<>{};
-    }
-
-    Result<WindowOptions> window_options(const conf::Composed& composed) const
-    {
-        auto wrong = [](const conf::Setting& setting, const char* key,
-                        const Error& error) {
-            return fail(setting.origin.exit(), "{}: dat.{}: {}", setting.origin.str(),
-                        key, error.message);
-        };
-        WindowWish site;
-        if (auto& warn = composed.warn) {
-            auto parsed = parse_warnings(warn->text);
-            if (!parsed)
-                return wrong(*warn, "warn", parsed.error());
-            site.warn = std::move(*parsed);
-        }
-        for (auto& [key, setting, value] :
-             {std::tuple("close", &composed.close, &site.close),
-              std::tuple("grace", &composed.grace, &site.grace)}) {
-            if (!*setting)
-                continue;
-            auto parsed = parse_before_end((*setting)->text);
-            if (!parsed)
-                return wrong(**setting, key, parsed.error());
-            *value = *parsed;
-        }
-        return options_.window.over(site.over({}));
     }
 
     flux::Task<Result<std::string>> signed_jobspec(const conf::Composed& composed)
@@ -498,6 +538,33 @@ flux::Task<Result<conf::Composed>> compose_for(flux::Connection& parent,
     inputs.parent = std::move(*configuration);
     inputs.parent_label = fmt::format("parent instance ({})", parent.uri());
     co_return conf::compose(inputs);
+}
+
+Result<WindowOptions> window_options(const conf::Composed& composed,
+                                     const WindowWish& wish)
+{
+    auto wrong = [](const conf::Setting& setting, const char* key, const Error& error) {
+        return fail(setting.origin.exit(), "{}: dat.{}: {}", setting.origin.str(), key,
+                    error.message);
+    };
+    WindowWish site;
+    if (auto& warn = composed.warn) {
+        auto parsed = parse_warnings(warn->text);
+        if (!parsed)
+            return wrong(*warn, "warn", parsed.error());
+        site.warn = std::move(*parsed);
+    }
+    for (auto& [key, setting, value] :
+         {std::tuple("close", &composed.close, &site.close),
+          std::tuple("grace", &composed.grace, &site.grace)}) {
+        if (!*setting)
+            continue;
+        auto parsed = parse_before_end((*setting)->text);
+        if (!parsed)
+            return wrong(**setting, key, parsed.error());
+        *value = *parsed;
+    }
+    return wish.over(site.over({}));
 }
 
 flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& jobspec)

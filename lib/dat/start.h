@@ -52,6 +52,8 @@ struct StartOptions {
     bool if_not_running = false; // ... or give that one instead
     bool wait = true;            // until ready
     bool cancel_on_timeout = false;
+    // The time limit is what is left of a window (early.h), less at each call.
+    bool limit_is_rest = false;
 };
 
 struct Started {
@@ -66,7 +68,8 @@ struct Started {
 // What start() tells on the way, for a progress display and --verbose.
 struct Progress {
     // `waiting`: for longer than a moment; what it waits for was an event before.
-    enum class Step { notice, warning, submitted, event, waiting };
+    // `alarm`: a warning that the DAT will not be, or do, what was asked for.
+    enum class Step { notice, warning, alarm, submitted, event, waiting };
     // What it is doing now, where that has changed.
     enum class Phase { same, pending, allocated, prolog, booting, ready };
     Step step;
@@ -87,6 +90,11 @@ flux::Task<Result<Started>> start(flux::Loop& loop, flux::Connection& parent,
 // The configuration that start() would use.
 flux::Task<Result<conf::Composed>> compose_for(flux::Connection& parent,
                                                conf::Inputs inputs);
+
+// How it is to end: as asked for, else as the site has it (composed.warn, ...), else as
+// everywhere.
+Result<WindowOptions> window_options(const conf::Composed& composed,
+                                     const WindowWish& wish);
 
 // J (RFC 39) for this instance: the owner's with mechanism `none`, a guest's `munge`.
 flux::Task<Result<std::string>> sign_for(flux::Connection& flux, const Json& jobspec);

@@ -533,6 +533,22 @@ class Imp(Checks, GuestTest):
             remedy=f'add "{OWNER}" to exec.allowed-users in {self.file}',
         )  # fmt: skip
 
+    def test_start_says_so_too(self):
+        self.configure(users=["bin"])
+        for quiet in ([], ["--quiet"]):
+            ran = self.dat(*self.start_arguments(*quiet)).succeeded()
+            self.assert_says(
+                ran, ["warning: guests' jobs will not run", str(self.file), f'add "{OWNER}"']
+            )
+            self.dat("stop", "--now").succeeded()
+        # Where it cannot tell, or all is well, it says nothing.
+        self.configure()
+        self.assertEqual(self.dat(*self.start_arguments()).succeeded().err, "")
+        self.configure(users=["bin"])
+        self.env["FLUX_DAT_IMP_PATTERN"] = str(self.place / "none/*.toml")
+        other = self.dat(*self.start_arguments("--name", "other")).succeeded()
+        self.assertEqual(other.err, "")
+
     def test_a_job_shell_that_is_not_allowed(self):
         self.configure(shells=["/bin/sh"])
         self.fails(

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import stat
 import subprocess
+import time
 
 from tests.lib import fluxwire
 from tests.lib.sandbox import GUEST, OWNER, ROOT, STRANGER, SandboxTest, eventually, needs_root
@@ -50,6 +51,33 @@ class Start(SandboxTest):
     def test_quiet_says_nothing_on_stderr(self):
         ran = self.dat(*self.start_arguments("--quiet")).succeeded()
         self.assertEqual(ran.err, "")
+
+    def test_without_an_imp_it_says_what_to_do_in_a_sandbox(self):
+        ran = self.dat(*self.start_arguments()).succeeded()
+        [line] = ran.err.splitlines()
+        self.assertIn("not those of guests; for these: flux-dat sandbox up --conf", line)
+        self.assertNotIn("chmod", line)
+
+    def test_that_guests_cannot_work_is_said_with_quiet_too(self):
+        imp = self.place / "flux-imp"
+        imp.write_text("#!/bin/sh\n")
+        imp.chmod(0o755)
+        options = ("--quiet", "--imp", str(imp), "--if-not-running", "--name", "demo")
+        ran = self.dat(*self.start_arguments(*options)).succeeded()
+        self.assert_says(ran, ["warning: exec.imp", str(imp), "guests' jobs will not run"])
+        # Once, and not at each call of a timer that finds the DAT there.
+        ran = self.dat(*self.start_arguments(*options)).succeeded()
+        self.assertEqual((ran.out, ran.err), ("", ""))
+
+    def test_a_warning_is_wrapped_on_a_terminal(self):
+        if not shutil.which("script"):
+            self.skipTest("there is no script(1) here")
+        command = " ".join(
+            ["stty cols 40; exec", str(self.installed.program), *self.start_arguments()]
+        )
+        lines = self.run_as(OWNER, "script", "-qec", command, "/dev/null").out.splitlines()
+        self.assertIn("flux-dat start: note: no IMP: the", lines)
+        self.assertIn("sandbox has none: its owner's jobs run,", lines)
 
     def test_the_default_is_one_node_and_the_name_dat(self):
         self.start()
@@ -114,7 +142,7 @@ class Start(SandboxTest):
         waiting.says(" is waiting for nodes")
         self.dat("stop", "--now", "--dat", "first").succeeded()
         ran = waiting.wait().succeeded()
-        said = [line for line in ran.err.splitlines() if "warning: exec.imp" not in line]
+        said = [line for line in ran.err.splitlines() if "note: no IMP" not in line]
         self.assertEqual(
             said, [f"flux-dat start: job {ran.out.strip()} is waiting for nodes"]
         )
@@ -178,6 +206,49 @@ class Start(SandboxTest):
         self.assert_no_dat_left()
 
 
+class Windows(SandboxTest):
+    """What is said of times that will not be as asked for."""
+
+    up_options = ("--conf", "policy.jobspec.defaults.system.duration='10m'")
+
+    def alarms(self, *arguments):
+        ran = self.dat(*self.start_arguments("--quiet", *arguments)).succeeded()
+        self.dat("stop", "--now").succeeded()
+        return [line.partition("warning: ")[2] for line in ran.err.splitlines()]
+
+    def test_before_an_end_that_is_too_near(self):
+        tells = ["--warn 15m is too long before the end of a DAT of 10m: it is passed over"]
+        self.assertEqual(self.alarms("--warn", "15m,5m"), tells)
+        self.assertEqual(self.alarms("--warn", "15m", "-t", "10m"), tells)
+        self.assertIn("--close 1h is too long", self.alarms("--close", "1h")[0])
+        self.assertEqual(self.alarms("--warn", "15m", "-t", "20m", "--close", "10m"), [])
+        self.assertEqual(self.alarms(), [], "nobody asked for the default")
+
+    def test_a_begin_time_that_has_passed(self):
+        ran = self.dat(
+            *self.start_arguments("--begin-time", "2026-01-02 03:04"), env={"TZ": "XYZ-1"}
+        ).succeeded()
+        self.assertIn(
+            'warning: --begin-time "2026-01-02 03:04" is 2026-01-02 03:04:00 XYZ, which has '
+            "passed: it starts now\n",
+            ran.err,
+        )
+        self.dat("stop", "--now").succeeded()
+        for fine in ("now", "+0", str(int(time.time()) - 10)):
+            ran = self.dat(*self.start_arguments("--begin-time", fine)).succeeded()
+            self.assertNotIn("passed", ran.err)
+            self.dat("stop", "--now").succeeded()
+
+
+class NoEnd(SandboxTest):
+    def test_there_is_nothing_to_warn_before(self):
+        ran = self.dat(*self.start_arguments("--quiet", "--warn", "1h", "--grace", "1m"))
+        self.assert_says(ran.succeeded(), ["warning: the DAT has no end", "nothing comes of --warn, --grace"])
+        self.dat("stop", "--now").succeeded()
+        ran = self.dat(*self.start_arguments("--quiet", "--warn", "none")).succeeded()
+        self.assertEqual(ran.err, "")
+
+
 class ManyRanks(SandboxTest):
     size = 64
 
@@ -225,6 +296,27 @@ class SameName(SandboxTest):
         ended = [one.wait().succeeded() for one in both]
         self.assertEqual(len({ran.out for ran in ended}), 1)
         self.assertEqual(len(self.dats()), 1)
+
+
+    def test_one_that_is_not_as_asked_for(self):
+        first = self.start("--name", "demo", "-N2", "-t", "2h")
+
+        def again(*arguments):
+            ran = self.dat(*self.start_arguments("--name", "demo", "--if-not-running", *arguments))
+            self.assertEqual(ran.succeeded().out.strip(), "" if "--quiet" in arguments else first)
+            return ran
+
+        self.assertEqual(again("-N2", "-t", "2h").err, "")
+        self.assertEqual(again("-N2").err, "")
+        ran = again("-N3", "-t", "4h")
+        self.assertEqual(
+            ran.err,
+            f'flux-dat start: warning: the DAT "demo" that is there, job {first}, is not as '
+            "asked for: 2 nodes, not 3, and for 2h, not for 4h\n",
+        )
+        self.assert_says(again("-N3", "-t", "2h", "--quiet"), "2 nodes, not 3")
+        # Its end may have been moved, which is no mail of cron's.
+        self.assertEqual(again("-N2", "-t", "4h", "--quiet").err, "")
 
 
 class Limits(SandboxTest):
