@@ -53,11 +53,23 @@ void print_table(const std::vector<dat::Verdict>& verdicts, bool header)
     for (auto& verdict : verdicts)
         width = std::max(
             width, std::min(nodes_width_max, columns_of(harmless(nodes_of(verdict)))));
+    // On a terminal text goes on below itself, in whole words; in a pipe it is one
+    // line.
+    auto texts = [&](const std::string& text, std::size_t indent) {
+        constexpr std::size_t least = 20; // columns; with fewer it is no text
+        if (!screen.terminal || screen.columns < indent + least)
+            return std::vector{text};
+        return wrapped(text, screen.columns - indent);
+    };
     auto line = [&](const std::string& id, Cell state, const std::string& nodes,
                     const std::string& seen) {
+        auto indent = id_width + state_width + std::max(width, columns_of(nodes)) + 3;
+        auto lines = texts(seen, indent);
         say(stdout, "{} {} {} {}\n", padded(id, id_width),
             screen.paint(state.hue, padded(state.text, state_width)),
-            padded(nodes, width), seen);
+            padded(nodes, width), lines.front());
+        for (std::size_t i = 1; i < lines.size(); i++)
+            say(stdout, "{}{}\n", padded("", indent), lines[i]);
     };
     if (header)
         line("CHECK", {"STATE"}, "NODES", "SEEN");
@@ -65,8 +77,13 @@ void print_table(const std::vector<dat::Verdict>& verdicts, bool header)
         line(verdict.id,
              {std::string(dat::to_string(verdict.found)), hue_of(verdict.found)},
              harmless(nodes_of(verdict)), harmless(verdict.seen));
-        if (!verdict.remedy.empty() && verdict.found != dat::Found::ok)
-            say(stdout, "{} -> {}\n", padded("", id_width), harmless(verdict.remedy));
+        if (verdict.remedy.empty() || verdict.found == dat::Found::ok)
+            continue;
+        std::string arrow = "->";
+        for (auto& text : texts(harmless(verdict.remedy), id_width + 4)) {
+            say(stdout, "{} {} {}\n", padded("", id_width), arrow, text);
+            arrow = "  ";
+        }
     }
 }
 

@@ -80,6 +80,9 @@ struct Inputs {
 // file system that honours setuid? The error is the reason why not, as in "PATH: not
 // setuid root".
 Result<> probe_setuid_imp(const std::string& path);
+// By its name it is an IMP, of flux-dat or of flux-security. Of no other program it is
+// said that it should be setuid root.
+bool is_named_as_imp(std::string_view path);
 
 // How long an IMP may take to answer; on a loaded node one takes some milliseconds.
 constexpr double imp_answer_time_max = 10; // seconds

@@ -99,6 +99,12 @@ Result<Json> ask_imp(const std::string& path, double seconds)
     return verdict;
 }
 
+bool is_named_as_imp(std::string_view path)
+{
+    auto name = path.substr(path.rfind('/') + 1);
+    return name == "flux-imp" || name == "flux-dat-imp";
+}
+
 Result<> probe_setuid_imp(const std::string& path)
 {
     const std::string name = printable(path);
@@ -108,7 +114,9 @@ Result<> probe_setuid_imp(const std::string& path)
     if (!S_ISREG(status.st_mode))
         return fail("{}: not a regular file", name);
     if (status.st_uid != 0 || !(status.st_mode & S_ISUID))
-        return fail("{}: not setuid root (chown root, chmod 4755)", name);
+        return fail("{}: not setuid root{}", name,
+                    is_named_as_imp(path) ? " (chown root, chmod 4755)"
+                                          : ", and no IMP by its name");
     if (eaccess(path.c_str(), X_OK) < 0)
         return fail("{}: not executable by this user: {}", name, strerror(errno));
     struct statvfs file_system;

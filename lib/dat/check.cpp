@@ -225,6 +225,10 @@ std::vector<Verdict> in_order(std::vector<Verdict> verdicts)
 Exit exit_of(const std::vector<Verdict>& verdicts)
 {
     auto worst = Exit::ok;
+    // It comes first in a start, and what others say then follows from it.
+    for (auto& verdict : verdicts)
+        if (verdict.id == "configuration" && verdict.found == Found::failed)
+            return verdict.exit;
     for (auto& verdict : verdicts) {
         // One that must be mended, where there is one, and not the right to look.
         bool first = worst == Exit::ok && verdict.exit != Exit::ok;

@@ -15,6 +15,9 @@ namespace fluxdat::dat {
 namespace {
 
 constexpr const char* config_id = "imp-config";
+constexpr const char* name_an_imp =
+    "name an IMP with --imp: flux-dat's is called flux-dat-imp, that of flux-security "
+    "flux-imp";
 
 // "PREFIX" of PREFIX/libexec/flux/flux-imp; nothing where it is not installed so.
 std::optional<std::string> prefix_of(const std::string& imp)
@@ -144,8 +147,7 @@ std::optional<Verdict> sign_verdict(const ImpConfig& read)
 
 bool is_imp(const std::string& program, const std::string& imp)
 {
-    auto name = program.substr(program.rfind('/') + 1);
-    return program == imp || name == "flux-imp" || name == "flux-dat-imp";
+    return program == imp || conf::is_named_as_imp(program);
 }
 
 Verdict run_verdict(const std::string& id, const std::string& name,
@@ -208,6 +210,9 @@ ImpConfig read_imp_config(const std::string& path)
 Verdict check_imp_program(const std::string& path)
 {
     auto fit = conf::probe_setuid_imp(path);
+    if (fit && !conf::is_named_as_imp(path))
+        return warned("imp", path + ", setuid root, but by its name no IMP",
+                      name_an_imp);
     if (fit)
         return passed("imp", path + ", setuid root");
     const auto& why = fit.error();
@@ -215,6 +220,9 @@ Verdict check_imp_program(const std::string& path)
         return failed("imp", why.message,
                       "install it there: flux-dat has flux-dat-imp, flux-security "
                       "flux-imp; or name another one with --imp");
+    // Whatever it is, nobody is to be told to make it setuid root.
+    if (!conf::is_named_as_imp(path))
+        return failed("imp", why.message, name_an_imp);
     if (auto at = why.message.find(" (chown root"); at != std::string::npos)
         return failed("imp", why.message.substr(0, at),
                       fmt::format("chown root {0} && chmod 4755 {0}", path));

@@ -139,12 +139,23 @@ Verdict try_door(const NodeQuestion& question)
     perms::DoorDirChoice choice;
     choice.given = question.door_dir;
     auto dir = perms::choose_door_dir(choice);
+    if (!dir && question.door_dir) {
+        auto make = [user = user_name(geteuid())](const std::string& path) {
+            return fmt::format("install -d -m 755 -o {} {}", user, path);
+        };
+        if (dir.error().errnum == ENOENT)
+            return failed_with(id, dir.error(), make(*question.door_dir));
+        // It is somebody's, and may well be right as it is: so one below it.
+        auto below = *question.door_dir + "/dat";
+        if (dir.error().errnum == EACCES || dir.error().errnum == EPERM) {
+            auto verdict = failed_with(id, dir.error());
+            verdict.remedy =
+                fmt::format("as root: {}, and --door-dir {}", make(below), below);
+            return verdict;
+        }
+    }
     if (!dir)
-        return failed_with(id, dir.error(),
-                           question.door_dir
-                               ? "install -d -m 755 -o " + user_name(geteuid()) + " "
-                                     + *question.door_dir
-                               : "choose a --door-dir");
+        return failed_with(id, dir.error(), "choose another --door-dir");
     auto guest = geteuid() == any_guest ? another_guest : any_guest;
     auto guests = question.open
                       ? perms::make_guest_list(1, true, {}, {}, geteuid())
@@ -256,7 +267,8 @@ NodeAnswer check_node(const NodeQuestion& question)
     answer.time = machine_clock(); // whether that is right is the question
     if (!question.imp.empty()) {
         auto program = check_imp_program(question.imp);
-        bool fit = program.found == Found::ok;
+        bool fit = program.found != Found::failed;
+        bool known = program.found == Found::ok; // else nobody knows what it would do
         answer.verdicts.push_back(std::move(program));
         auto user = user_name(geteuid());
         auto read = read_imp_config(question.imp);
@@ -264,7 +276,7 @@ NodeAnswer check_node(const NodeQuestion& question)
             // Another IMP says nothing of that kind; which of them this is, its name
             // says.
             Json said;
-            if (!question.imp.ends_with("/flux-imp"))
+            if (known && !question.imp.ends_with("/flux-imp"))
                 said = conf::ask_imp(question.imp).value_or(Json());
             for (auto& verdict : check_imp_config(read, said, user, question.job_shell))
                 answer.verdicts.push_back(std::move(verdict));

@@ -23,6 +23,10 @@ namespace {
 constexpr unsigned lifetime_more = 10; // seconds
 constexpr const char* keep_out = "or keep them out: --requires '-host:@NODES@'";
 
+// The message begins with the place that is at fault.
+constexpr const char* mend_configuration =
+    "mend it there, or leave it out; flux-config-dat(5) tells what a DAT is made of";
+
 // No job has such an id, and no two checks have the same. As long as an id can be, so
 // that the path of the door is as long as it can be, too.
 std::uint64_t random_door_id()
@@ -143,7 +147,7 @@ private:
         constexpr const char* id = "configuration";
         auto composed = co_await compose_for(parent_, options_.configuration);
         if (!composed) {
-            add(failed_with(id, composed.error(), "flux-dat config shows all of it"));
+            add(failed_with(id, composed.error(), mend_configuration));
             co_return;
         }
         question_.imp = string_at(*composed, "exec.imp");
@@ -165,7 +169,7 @@ private:
             if (!conf::is_of_imp(warning))
                 add(warned(id, warning));
         if (auto sound = conf::lint(*composed); !sound)
-            add(failed_with(id, sound.error(), "flux-dat config shows all of it"));
+            add(failed_with(id, sound.error(), mend_configuration));
         else
             add(passed(id, fmt::format("makes a DAT; exec.imp is {}", question_.imp)));
         composed_ = std::move(*composed);

@@ -148,6 +148,20 @@ class Check(Checks, SandboxTest):
         for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
             self.assertNotIn("\033", self.on_terminal(**plain))
 
+    def test_a_narrow_terminal_breaks_no_words(self):
+        if not shutil.which("script"):
+            self.skipTest("there is no script(1) here")
+        words = " ".join(self.check_arguments("--door-dir", "/nosuch"))
+        command = f"stty cols 70; exec {self.installed.program} {words}"
+        out = self.run_as(OWNER, "script", "-qec", command, "/dev/null").out
+        lines = out.splitlines()
+        self.assertTrue(all(len(line) <= 70 for line in lines), out)
+        # Below what it goes on, and what is to be done in a line of its own.
+        indent = " " * len(f"door-dir      failed  {HOSTS} ")
+        self.assertIn(f"door-dir      failed  {HOSTS} cannot open the door", out)
+        self.assertIn(f"{indent}/nosuch: No such file or directory", lines)
+        self.assertIn(f"              -> install -d -m 755 -o {OWNER} /nosuch", lines)
+
     def test_says_what_it_comes_to(self):
         ran = self.dat(*self.check_arguments("-N5")).ended(1)
         self.assertEqual(ran.err, "flux-dat check: a start would fail: 1 check failed\n")
@@ -283,7 +297,7 @@ class Check(Checks, SandboxTest):
     def test_a_configuration_that_cannot_be_read(self):
         self.fails(
             "configuration", "--conf", "access.allow-guest-user=perhaps", status=2,
-            seen="--conf", remedy="flux-dat config shows all of it",
+            seen="--conf", remedy=["mend it there", "flux-config-dat(5)"],
         )  # fmt: skip
 
     def test_what_the_configuration_warns_of(self):
@@ -294,10 +308,11 @@ class Check(Checks, SandboxTest):
 
     def test_an_imp_that_there_is_not(self):
         found = self.fails(
-            "imp", "--imp", "/no/imp", status=1, nodes=HOSTS,
+            "imp", "--imp", "/no/imp", status=2, nodes=HOSTS,
             seen="/no/imp: No such file", remedy="name another one with --imp",
         )  # fmt: skip
         self.assert_found(found, "configuration", "failed", "/no/imp")
+        self.dat("config", "--imp", "/no/imp").ended(2)
 
     def test_an_imp_that_is_not_setuid(self):
         path = self.place / "flux-imp"
@@ -393,6 +408,15 @@ class Check(Checks, SandboxTest):
         self.fails(
             "door-dir", "--door-dir", path, nodes=HOSTS,
             seen=[str(path), "No such file"], remedy=f"install -d -m 755 -o {OWNER} {path}",
+        )  # fmt: skip
+
+    @needs_root
+    def test_a_door_dir_that_is_not_ours_to_write(self):
+        path = self.place / "roots"
+        path.mkdir(mode=0o755)
+        self.fails(
+            "door-dir", "--door-dir", path, nodes=HOSTS, seen=[path, "Permission denied"],
+            remedy=f"as root: install -d -m 755 -o {OWNER} {path}/dat, and --door-dir {path}/dat",
         )  # fmt: skip
 
     def test_a_door_dir_whose_paths_are_too_long(self):

@@ -134,7 +134,7 @@ TEST_CASE("an IMP that will not serve guests is warned of", "[compose]")
     const Scratch scratch;
     auto inputs = plain_inputs(scratch);
     inputs.probe_imp = probe_setuid_imp;
-    inputs.imp = scratch.file("imp", "", 0755);
+    inputs.imp = scratch.file("flux-imp", "", 0755);
     CHECK(
         composed(inputs).warnings
         == Lines{"exec.imp (--imp): " + *inputs.imp

@@ -17,7 +17,10 @@ TEST_CASE("an IMP that cannot serve says why", "[imp]")
           == scratch.path.string() + ": not a regular file");
     const std::string plain = scratch.file("plain", "", 0755);
     CHECK(probe_setuid_imp(plain).error().message
-          == plain + ": not setuid root (chown root, chmod 4755)");
+          == plain + ": not setuid root, and no IMP by its name");
+    const std::string imp = scratch.file("flux-imp", "", 0755);
+    CHECK(probe_setuid_imp(imp).error().message
+          == imp + ": not setuid root (chown root, chmod 4755)");
 }
 
 TEST_CASE("an IMP that is setuid root serves, if it can be executed", "[imp]")
@@ -34,7 +37,7 @@ TEST_CASE("an IMP that is setuid root serves, if it can be executed", "[imp]")
     const std::string locked = scratch.file("locked", "", 04600);
     CHECK(probe_setuid_imp(locked).error().message
           == locked + ": not executable by this user: Permission denied");
-    const std::string other = scratch.file("other", "", 04755);
+    const std::string other = scratch.file("flux-dat-imp", "", 04755);
     REQUIRE(chown(other.c_str(), 65534, 0) == 0);
     REQUIRE(chmod(other.c_str(), 04755) == 0);
     CHECK(probe_setuid_imp(other).error().message

@@ -218,10 +218,26 @@ TEST_CASE("an IMP that is missing or not setuid has a remedy", "[check_node]")
     CHECK(missing.remedy
           == "install it there: flux-dat has flux-dat-imp, flux-security flux-imp; or "
              "name another one with --imp");
-    const std::string plain = scratch.file("imp", "", 0755);
+    const std::string plain = scratch.file("flux-imp", "", 0755);
     auto verdict = check_imp_program(plain);
     CHECK(verdict.seen == plain + ": not setuid root");
     CHECK(verdict.remedy == "chown root " + plain + " && chmod 4755 " + plain);
+}
+
+TEST_CASE("nobody is told to make just any program setuid root", "[check_node]")
+{
+    const Scratch scratch;
+    for (int mode : {0755, 0600}) {
+        auto verdict = check_imp_program(scratch.file("true", "", mode));
+        CHECK(verdict.found == Found::failed);
+        CHECK(verdict.seen.ends_with(": not setuid root, and no IMP by its name"));
+        CHECK(verdict.remedy.starts_with("name an IMP with --imp"));
+        CHECK(verdict.remedy.find("chmod") == std::string::npos);
+    }
+    if (auto su = check_imp_program("/bin/su"); geteuid() == 0) {
+        CHECK(su.found == Found::warning);
+        CHECK(su.seen == "/bin/su, setuid root, but by its name no IMP");
+    }
 }
 
 TEST_CASE("a door is tried out, and nothing of it stays", "[check_node]")

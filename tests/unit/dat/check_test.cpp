@@ -94,6 +94,9 @@ TEST_CASE("the exit status is 0 only if nothing failed and all was seen", "[chec
     CHECK(exit_of({blind, failed("imp", "", "")}) == Exit::failed);
     CHECK(exit_of({failed("imp", "", ""), blind, wrong_usage}) == Exit::failed);
     CHECK(exit_of({blind, wrong_usage}) == Exit::usage);
+    // A start comes no further than a configuration that is wrong.
+    auto wrong = failed("configuration", "no", "", Exit::usage);
+    CHECK(exit_of({wrong, failed("imp", "", "")}) == Exit::usage);
     CHECK(exit_of({failed("flux", "", "", Exit::not_permitted)})
           == Exit::not_permitted);
 }
