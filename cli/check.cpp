@@ -3,13 +3,11 @@
 // flux-dat check: what would make a DAT fail, found before it does.
 #include "lib/dat/check.h"
 #include "cli/command.h"
-#include "cli/configuration.h"
 #include "cli/dat_fields.h"
-#include "cli/request.h"
+#include "cli/start_options.h"
 #include "cli/table.h"
 #include "lib/dat/preflight.h"
 #include "lib/harmless.h"
-#include "lib/program.h"
 #include "lib/say.h"
 
 #include <algorithm>
@@ -89,42 +87,21 @@ void print_table(const std::vector<dat::Verdict>& verdicts, bool header)
 
 struct Check {
     Common common;
-    RequestOptions request;
-    ConfigurationOptions configuration;
-    DoorOptions doors;
-    GuestOptions guests;
-    std::optional<std::string> timeout;
+    StartArguments arguments; // those of the start that is checked
 
     void add_options(CLI::App& command)
     {
-        request.add_to(command);
-        guests.add_to(command);
-        configuration.add_to(command);
-        doors.add_to(command);
-        command
-            .add_option("--timeout", timeout,
-                        "How long a node may take to answer (default 15s)")
-            ->type_name("FSD");
+        arguments.add_to(command, "How long a node may take to answer (default 15s)");
     }
 
     Result<dat::PreflightOptions> options() const
     {
         dat::PreflightOptions options;
-        auto inputs = configuration.inputs();
-        if (!inputs)
-            return std::unexpected(inputs.error());
-        options.configuration = std::move(*inputs);
-        options.submission.name = "check";
-        if (auto applied = request.apply_to(options.submission); !applied)
-            return std::unexpected(applied.error());
-        auto list = first_guest_list(guests.users, guests.groups, doors.open);
-        if (!list)
-            return std::unexpected(list.error());
-        options.guests = std::move(*list);
-        if (auto good = doors.check(); !good)
-            return std::unexpected(good.error());
-        options.door_dir = doors.dir;
-        if (timeout) {
+        auto start = arguments.options();
+        if (!start)
+            return std::unexpected(start.error());
+        options.start = std::move(*start);
+        if (auto& timeout = arguments.timeout) {
             auto seconds = seconds_of("--timeout", *timeout);
             if (!seconds)
                 return std::unexpected(seconds.error());
@@ -134,7 +111,15 @@ struct Check {
                             *timeout);
             options.node_answer_time = *seconds;
         }
-        options.program = program_path();
+        // Whatever time it is now, it is the window as it was asked for that is
+        // checked.
+        if (arguments.early) {
+            auto at_any_time = options.start;
+            if (auto due = arguments.keep_to_window(at_any_time); !due)
+                return std::unexpected(due.error());
+        }
+        options.begin_has_passed =
+            arguments.begin_that_has_passed(options.start.submission);
         return options;
     }
 

@@ -18,9 +18,9 @@ namespace {
 
 // The order in which they are told, and in which flux-dat(1) has them.
 constexpr std::array ids{
-    "flux",     "submit",   "queue",    "limits",     "nodes",  "configuration",
-    "exec",     "flux-dat", "imp",      "imp-config", "prolog", "epilog",
-    "accounts", "munge",    "door-dir", "clock",
+    "flux",   "submit", "queue",    "limits",   "nodes",    "configuration",
+    "window", "name",   "exec",     "flux-dat", "imp",      "imp-config",
+    "prolog", "epilog", "accounts", "munge",    "door-dir", "clock",
 };
 
 std::size_t place_of(const std::string& id)

@@ -4,8 +4,10 @@
 #include "lib/accounts.h"
 #include "lib/clock.h"
 #include "lib/dat/check_node.h"
-#include "lib/dat/start.h"
+#include "lib/dat/find.h"
 #include "lib/dat/start_warnings.h"
+#include "lib/flux/datetime.h"
+#include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
 #include "lib/imp/user.h"
 #include "lib/perms/guestlist.h"
@@ -58,8 +60,8 @@ public:
               flux::Interrupt& interrupt)
         : loop_(loop), parent_(parent), options_(options), interrupt_(interrupt)
     {
-        asked_ = {options.submission.nodes, options.submission.time_limit,
-                  options.submission.queue, options.submission.constraints};
+        asked_ = {options.start.submission.nodes, options.start.submission.time_limit,
+                  options.start.submission.queue, options.start.submission.constraints};
     }
 
     flux::Task<Result<std::vector<Verdict>>> run()
@@ -69,6 +71,8 @@ public:
         co_await look_at_queue();
         co_await look_at_nodes();
         co_await look_at_configuration();
+        co_await look_at_window();
+        co_await look_at_name();
         co_await look_whether_signed();
         co_await look_at_imp_of_sandbox();
         look_here();
@@ -145,7 +149,7 @@ private:
     flux::Task<> look_at_configuration()
     {
         constexpr const char* id = "configuration";
-        auto composed = co_await compose_for(parent_, options_.configuration);
+        auto composed = co_await compose_for(parent_, options_.start.configuration);
         if (!composed) {
             add(failed_with(id, composed.error(), mend_configuration));
             co_return;
@@ -156,10 +160,11 @@ private:
         question_.epilog = perilog(*composed, "epilog");
         question_.munge = true;
         question_.door = true;
-        question_.door_dir = options_.door_dir ? options_.door_dir : composed->door_dir;
-        question_.open = options_.guests.open;
-        question_.users = options_.guests.users;
-        question_.groups = options_.guests.groups;
+        question_.door_dir =
+            options_.start.door_dir ? options_.start.door_dir : composed->door_dir;
+        question_.open = options_.start.guests.open;
+        question_.users = options_.start.guests.users;
+        question_.groups = options_.start.guests.groups;
         question_.lifetime =
             static_cast<unsigned>(std::min(options_.node_answer_time, 1e9))
             + lifetime_more;
@@ -173,6 +178,65 @@ private:
         else
             add(passed(id, fmt::format("makes a DAT; exec.imp is {}", question_.imp)));
         composed_ = std::move(*composed);
+    }
+
+    // What is asked for before its end, and when that is.
+    flux::Task<> look_at_window()
+    {
+        constexpr const char* id = "window";
+        if (!composed_) {
+            add(skipped(id, "there is no configuration, which may have a part in it"));
+            co_return;
+        }
+        auto& submission = options_.start.submission;
+        auto& wish = options_.start.window;
+        auto window = window_options(*composed_, wish);
+        if (!window) {
+            add(failed_with(id, window.error(), mend_configuration));
+            co_return;
+        }
+        auto limit = submission.time_limit;
+        if (limit == 0)
+            limit = default_time_limit(submission.queue, config_);
+        auto told = window_warnings(wish, *window, limit);
+        for (auto& warning : told)
+            add(warned(id, warning, "another --time-limit, or other times before it"));
+        if (auto& passed_by = options_.begin_has_passed)
+            add(warned(id, *passed_by, "another --begin-time"));
+        if (!told.empty() || options_.begin_has_passed)
+            co_return;
+        auto begin = submission.begin_time
+                         ? flux::format_datetime(*submission.begin_time)
+                         : std::string("now");
+        auto end = limit > 0 ? "for " + flux::format_fsd(limit) : "without an end";
+        add(passed(id, fmt::format("from {}, {}", begin, end)));
+    }
+
+    // Whether the owner has a DAT of that name already.
+    flux::Task<> look_at_name()
+    {
+        constexpr const char* id = "name";
+        auto& start = options_.start;
+        auto& name = start.submission.name;
+        if (!start.unique_name && !start.if_not_running) {
+            add(passed(id, fmt::format("\"{}\", of which there may be several", name)));
+            co_return;
+        }
+        auto found = co_await find_namesakes(parent_, name, geteuid(), 0);
+        if (!found) {
+            add(skipped(id, found.error().message));
+            co_return;
+        }
+        if (!found->holder) {
+            add(passed(id, fmt::format("no other DAT of yours is named \"{}\"", name)));
+            co_return;
+        }
+        auto there = fmt::format("you have a DAT named \"{}\" already: job {}", name,
+                                 flux::format_jobid(found->holder->id));
+        if (!start.if_not_running)
+            add(failed(id, there, "another --name; --if-not-running takes it as done"));
+        else
+            add(passed(id, there + ", which a start would leave as it is"));
     }
 
     // The command that is run before or after a job; empty where there is none.
@@ -195,10 +259,10 @@ private:
         constexpr const char* id = "submit";
         auto user = user_name(geteuid());
         DatFile file;
-        file.record.name = options_.submission.name;
+        file.record.name = options_.start.submission.name;
         auto configuration = composed_ ? composed_->json() : Json::object();
-        auto jobspec =
-            dat_jobspec(options_.submission, file, configuration, options_.program);
+        auto jobspec = dat_jobspec(options_.start.submission, file, configuration,
+                                   options_.start.program);
         if (!jobspec) {
             add(failed_with(id, jobspec.error()));
             co_return;
@@ -254,7 +318,7 @@ private:
         for (auto& verdict : answer.verdicts)
             add(std::move(verdict), host_here());
         if (!is_owner())
-            add(check_program(answer.version, FLUX_DAT_VERSION, options_.program),
+            add(check_program(answer.version, FLUX_DAT_VERSION, options_.start.program),
                 host_here());
     }
 
@@ -312,7 +376,7 @@ private:
         auto question = question_;
         question.rank = rank;
         flux::Command command;
-        command.cmdline = {options_.program, "check-node",
+        command.cmdline = {options_.start.program, "check-node",
                            flux::dump_json(to_json(question))};
         command.environment = environment_;
         auto began = machine_clock();
@@ -333,7 +397,7 @@ private:
         }
         out.push_back(passed("exec", "commands run there"));
         out.push_back(
-            check_program(answer->version, FLUX_DAT_VERSION, options_.program));
+            check_program(answer->version, FLUX_DAT_VERSION, options_.start.program));
         out.push_back(
             check_clock(answer->time - (began + ended) / 2, (ended - began) / 2));
         for (auto& verdict : answer->verdicts) {
@@ -352,7 +416,7 @@ private:
     {
         return failed(
             "flux-dat",
-            fmt::format("{} is of another version: {}", options_.program, why),
+            fmt::format("{} is of another version: {}", options_.start.program, why),
             fmt::format("install flux-dat {} there, {}", FLUX_DAT_VERSION, keep_out));
     }
 
@@ -364,11 +428,11 @@ private:
         int errnum = ran.error ? ran.error->errnum : 0;
         if (errnum == ENOENT || errnum == EACCES || status == not_found
             || status == cannot_run)
-            return failed(
-                "flux-dat",
-                fmt::format("{} is not there or cannot be executed", options_.program),
-                fmt::format("install flux-dat {} there, {}", FLUX_DAT_VERSION,
-                            keep_out));
+            return failed("flux-dat",
+                          fmt::format("{} is not there or cannot be executed",
+                                      options_.start.program),
+                          fmt::format("install flux-dat {} there, {}", FLUX_DAT_VERSION,
+                                      keep_out));
         if (errnum == EPERM)
             return skipped("exec", ran.error->message,
                            "run flux-dat check on @NODES@, too", Exit::not_permitted);
@@ -426,8 +490,8 @@ std::vector<Verdict> preflight_without_parent(const Error& why)
     std::vector<Verdict> out;
     out.push_back(
         failed_with("flux", why, "flux dmesg, and whoever runs this Flux, tell more"));
-    for (const char* id :
-         {"submit", "queue", "limits", "nodes", "configuration", "exec"})
+    for (const char* id : {"submit", "queue", "limits", "nodes", "configuration",
+                           "window", "name", "exec"})
         out.push_back(skipped(id, "there is no Flux to ask"));
     return in_order(std::move(out));
 }

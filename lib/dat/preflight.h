@@ -8,20 +8,16 @@
 // stands for them.
 #pragma once
 
-#include "lib/conf/conf.h"
 #include "lib/dat/check.h"
-#include "lib/dat/jobspec.h"
+#include "lib/dat/start.h"
 #include "lib/flux/services.h"
 
 namespace fluxdat::dat {
 
-// As `start` has them.
 struct PreflightOptions {
-    conf::Inputs configuration; // without the parent's part
-    Submission submission;
-    std::optional<std::string> door_dir; // --door-dir; goes before the site's
-    perms::GuestList guests;
-    std::string program; // of flux-dat, absolute
+    StartOptions start; // the one that is checked
+    // Of a begin time that is over: what to say of it.
+    std::optional<std::string> begin_has_passed;
     // Seconds that the nodes may take, of those that are asked at the same time;
     // finite.
     double node_answer_time = 15;

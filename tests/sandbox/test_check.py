@@ -245,6 +245,48 @@ class Check(Checks, SandboxTest):
                     continue
                 self.assert_says(ran.ended(2), options)
 
+    # What start takes
+
+    def test_a_line_of_a_crontab_is_checked_by_changing_one_word(self):
+        line = [
+            "-N2", "--name", "lab", "-t", "2h", "--begin-time", "tomorrow 18:00", "--early", "1h",
+            "--if-not-running", "--no-wait", "--timeout", "1m", "--cancel-on-timeout", "--warn",
+            "15m", "--close", "10m", "--grace", "1m", "--urgency", "17", "--manager", GUEST,
+        ]  # fmt: skip
+        found = self.check(*line)
+        self.assert_found(found, "name", "ok", 'no other DAT of yours is named "lab"')
+        self.assert_found(found, "window", "ok", ["18:00:00 ", "for 2h"])
+        self.dat("start", *line).succeeded()
+        for arguments, says in (
+            (("--name", "no/name"), "name"),
+            (("--manager", "nosuch"), "--manager nosuch"),
+            (("--begin-time", "soon"), "--begin-time"),
+            (("--early", "1h"), "needs a --begin-time"),
+            (("--warn", "soon"), "--warn"),
+            (("--grace", "3h", "-t", "2h"), "longer than the DAT's time limit"),
+            (("--urgency", "99"), "--urgency"),
+            (("--cancel-on-timeout",), "--timeout"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_says(self.dat("check", *arguments).ended(2), says)
+        self.assert_no_dat_left()
+
+    def test_a_name_that_is_taken(self):
+        jobid = self.start("--name", "lab")
+        self.fails(
+            "name", "--name", "lab", seen=f'you have a DAT named "lab" already: job {jobid}',
+            remedy="--if-not-running",
+        )  # fmt: skip
+        found = self.check("--name", "lab", "--if-not-running")
+        self.assert_found(found, "name", "ok", f"job {jobid}, which a start would leave")
+        self.assert_found(self.check(), "name", "ok", "of which there may be several")
+
+    def test_times_of_which_nothing_comes(self):
+        found = self.check("-t", "10m", "--warn", "15m", "--begin-time", "2026-01-02")
+        self.assert_found(found, "window", "warning", "--warn 15m is too long", "--time-limit")
+        self.assert_found(found, "window", "warning", "it starts now", "--begin-time")
+        self.assert_found(self.check("--close", "1m"), "window", "warning", "has no end")
+
     # Nodes, queue
 
     def test_more_nodes_than_there_are(self):

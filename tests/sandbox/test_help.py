@@ -49,6 +49,9 @@ class Help(unittest.TestCase):
                 self.assertEqual((ran.returncode, ran.stderr), (0, ""))
                 self.assertIn("Usage: flux-dat " + command, ran.stdout)
 
+    def test_check_takes_what_start_takes(self):
+        self.assertEqual(options_in_help("check"), options_in_help("start"))
+
     def test_common_options(self):
         for command in COMMANDS[:-1]:
             self.assertLessEqual(OF_ALL, options_in_help(command), command)
@@ -83,6 +86,9 @@ class Documented(unittest.TestCase):
                 documented = set(re.findall(r"^\.(?:TP|BR?|RB?).*?$", sections[command], re.M))
                 documented = set(re.findall(r"--[a-z][a-z-]*", "\n".join(documented)))
                 offered = options_in_help(command) - OF_ALL
+                if command == "check":
+                    self.assertIn("It takes all options of\n.BR start ", sections[command])
+                    documented |= options_in_help("start")
                 self.assertLessEqual(offered, documented, "not in the manual page")
 
     def test_completion_has_the_options_of_the_help(self):
