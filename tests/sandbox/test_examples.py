@@ -31,9 +31,8 @@ def crontab_commands():
     return [line.split(None, 5)[5] for line in lines if re.match(r"[0-9*]", line)]
 
 
-def service_command():
-    [line] = re.findall(r"^ExecStart=(.*)$", SERVICE.read_text(), re.MULTILINE)
-    return line
+def service_commands():
+    return re.findall(r"^ExecStart=(.*)$", SERVICE.read_text(), re.MULTILINE)
 
 
 class Window(SandboxTest):
@@ -70,25 +69,41 @@ class Window(SandboxTest):
         self.assertTrue(34100 < dat["duration"] <= 34200, dat)  # until 06:00
 
     def test_systemd(self):
-        self.assert_window(service_command())
+        for command in service_commands():
+            self.call(command, 13)
+        self.assertEqual(self.dats(), [], "yesterday's is over, and today's not yet due")
+        self.assert_window(service_commands()[0])
+
+    def test_after_midnight(self):
+        for commands in (crontab_commands()[:2], service_commands()):
+            # The calls of the evening failed; the one of the new day is too early.
+            self.call(commands[0], 1)
+            self.assertEqual(self.dats(), [])
+            for _ in range(2):
+                ran = self.call(commands[1], 1)
+                self.assertEqual((ran.out, ran.err), ("", ""))
+            [dat] = self.dats()
+            self.assertTrue(16100 < dat["duration"] <= 16200, dat)  # until 06:00
+            self.dat("stop", "--now").succeeded()
 
     def test_check_and_report(self):
-        _, check, report = crontab_commands()
+        _, _, check, report = crontab_commands()
         self.dat(*shlex.split(report)[1:]).succeeded()
-        ran = self.dat(*shlex.split(check)[1:], "--door-dir", str(self.doors)).succeeded()
-        self.assertEqual(ran.out, "")
+        self.assertEqual(self.call(check, 12).out, "")
+        self.assertEqual(check.replace(" check ", " start "), crontab_commands()[0])
 
     def test_both_ask_for_the_same(self):
-        self.assertEqual(crontab_commands()[0], service_command())
+        self.assertEqual(crontab_commands()[:2], service_commands())
 
 
 @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd here")
 class Units(unittest.TestCase):
     def test_the_calendar(self):
-        [when] = re.findall(r"^OnCalendar=(.*)$", TIMER.read_text(), re.MULTILINE)
-        ran = subprocess.run(
-            ["systemd-analyze", "calendar", when],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
-        self.assertEqual(ran.returncode, 0, ran.stdout)
-        self.assertIn("Fri", ran.stdout)
+        times = re.findall(r"^OnCalendar=(.*)$", TIMER.read_text(), re.MULTILINE)
+        for when, day in zip(times, ("Fri", "Sat"), strict=True):
+            ran = subprocess.run(
+                ["systemd-analyze", "calendar", when],
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            )  # fmt: skip
+            self.assertEqual(ran.returncode, 0, ran.stdout)
+            self.assertIn(day, ran.stdout)
