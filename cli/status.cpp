@@ -155,6 +155,12 @@ struct Status {
         flux::InterruptScope closing(&interrupt, [&parent] { (*parent)->close(); });
         View view(loop, selector);
         std::string told;
+        flux::Interrupt wake, quit;
+        flux::InterruptScope interrupted(
+            &interrupt, [&wake] { wake.raise({"it is interrupted"}); });
+        std::optional<Terminal> keys;
+        if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+            keys.emplace(loop, wake, quit, Terminal::Use::keys);
         while (true) {
             auto changed = co_await view.look(**parent);
             if (!changed)
@@ -166,9 +172,12 @@ struct Status {
                 print_json(view.json());
             if (std::fflush(stdout) != 0 || view.has_ended() || reader_is_gone())
                 co_return 0;
-            auto slept = co_await loop.sleep(question_interval, &interrupt);
-            if (!slept)
-                co_return std::unexpected(slept.error());
+            (void)co_await loop.sleep(question_interval, &wake);
+            wake.clear();
+            if (interrupt.reason())
+                co_return std::unexpected(*interrupt.reason());
+            if (quit.reason())
+                co_return 0;
         }
     }
 

@@ -35,6 +35,7 @@ struct Terminal::State {
     std::size_t open_handles = 0;
     termios before{};
     bool entered = false, cut_short = false;
+    bool draws = true;
 
     void enter()
     {
@@ -48,7 +49,7 @@ struct Terminal::State {
             has_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
         }
         entered = true;
-        if (!write_all(STDOUT_FILENO, enter_codes))
+        if (draws && !write_all(STDOUT_FILENO, enter_codes))
             end(true);
     }
 
@@ -57,7 +58,8 @@ struct Terminal::State {
         if (!entered)
             return;
         entered = false;
-        write_all(STDOUT_FILENO, leave_codes);
+        if (draws)
+            write_all(STDOUT_FILENO, leave_codes);
         if (has_keys)
             tcsetattr(STDIN_FILENO, TCSANOW, &before);
         has_keys = false;
@@ -104,12 +106,14 @@ struct Terminal::State {
     }
 };
 
-Terminal::Terminal(flux::Loop& loop, flux::Interrupt& wake, flux::Interrupt& quit)
+Terminal::Terminal(flux::Loop& loop, flux::Interrupt& wake, flux::Interrupt& quit,
+                   Use use)
     : state_(new State)
 {
     state_->wake = &wake;
     state_->quit = &quit;
-    for (std::size_t i = 0; i < watched_signals.size(); i++) {
+    state_->draws = use == Use::whole;
+    for (std::size_t i = 0; state_->draws && i < watched_signals.size(); i++) {
         auto& handle = state_->signals[i];
         uv_signal_init(loop.uv(), &handle);
         handle.data = state_;
@@ -146,7 +150,10 @@ Terminal::~Terminal()
     if (state_->keys.data)
         uv_close(reinterpret_cast<uv_handle_t*>(&state_->keys), closed);
     for (auto& signal : state_->signals)
-        uv_close(reinterpret_cast<uv_handle_t*>(&signal), closed);
+        if (signal.data)
+            uv_close(reinterpret_cast<uv_handle_t*>(&signal), closed);
+    if (state_->open_handles == 0)
+        delete state_;
 }
 
 Screen Terminal::screen() const

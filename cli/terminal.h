@@ -22,7 +22,10 @@ public:
     // On stdout, keys from stdin where that is a terminal, too. `wake` is raised
     // whenever something has happened: a key, a new size, a signal; `quit` when
     // whoever watches wants no more (q, Ctrl-C, SIGTERM), or the terminal is gone.
-    Terminal(flux::Loop& loop, flux::Interrupt& wake, flux::Interrupt& quit);
+    // With Use::keys the screen and the signals are left alone: for what prints lines.
+    enum class Use { whole, keys };
+    Terminal(flux::Loop& loop, flux::Interrupt& wake, flux::Interrupt& quit,
+             Use use = Use::whole);
     ~Terminal();
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;

@@ -324,6 +324,15 @@ class Watch(SandboxTest):
             self.assertEqual(running.wait().status, 3)
             self.assertNotIn("\x1b", terminal.raw())
 
+    def test_watch_as_json_ends_by_a_key_too(self):
+        self.start("--name", "demo")
+        with Terminal(columns=4000) as terminal:
+            running = self.dat_background("status", "--watch", "--json", **terminal.streams)
+            eventually(lambda: '"name":"demo"' in terminal.text(), "it is shown")
+            terminal.type("q")
+            running.wait().succeeded()
+            self.assertTrue(terminal.is_restored())
+
     def test_json_tells_that_the_supervisor_does_not_answer(self):
         self.start("--name", "demo")
         running = self.dat_background("status", "--watch", "--json", "--dat", "demo")
