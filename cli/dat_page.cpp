@@ -101,15 +101,15 @@ std::string window_in_words(const dat::Dat& dat, double now)
     if (job.t_run <= 0) {
         auto length = job.duration > 0 ? human_duration(job.duration) : "no time limit";
         if (auto begin = job.begin_time(); begin > 0)
-            return fmt::format("not before {}; {}", flux::format_local_time(begin),
+            return fmt::format("not before {}; {}", flux::format_datetime(begin),
                                length);
         return fmt::format("not begun; {}", length);
     }
-    auto begin = flux::format_local_time(job.t_run);
+    auto begin = flux::format_datetime(job.t_run);
     if (job.expiration <= 0)
         return fmt::format("{}, no end", begin);
     return fmt::format("{} to {} ({} left)", begin,
-                       flux::format_local_time(job.expiration), time_left(job, now));
+                       flux::format_datetime(job.expiration), time_left(job, now));
 }
 
 // A line for each guest of a kind, of `list` as the supervisor tells it.
@@ -130,7 +130,7 @@ void add_guests(std::vector<Row>& rows, const char* kind, const Json& list,
             {{kind},
              {fmt::format("{}, since {}, by {}",
                           name_of(flux::integer_at<Id>(list[i], "id")),
-                          flux::format_local_time(flux::number_at(list[i], "since")),
+                          flux::format_datetime(flux::number_at(list[i], "since")),
                           user_name(flux::integer_at<uid_t>(list[i], "by")))}});
     }
 }

@@ -3,6 +3,7 @@
 // flux-dat extend: move the end of a DAT's window.
 #include "lib/dat/extend.h"
 #include "cli/command.h"
+#include "cli/screen.h"
 #include "lib/flux/datetime.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
@@ -41,7 +42,7 @@ struct Extend {
         auto extended = co_await dat::extend(**parent, *dat, seconds);
         if (!extended)
             co_return std::unexpected(extended.error());
-        auto lasts = flux::format_fsd(extended->duration);
+        auto lasts = human_duration(extended->duration);
         auto when =
             extended->expiration > 0
                 ? fmt::format("ends {}, after {} in all",

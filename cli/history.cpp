@@ -96,7 +96,7 @@ flux::Task<Result<int>> show_history(const Common& common, flux::Loop& loop,
     }
     std::vector<Row> rows;
     for (auto& change : changes)
-        rows.push_back({{flux::format_local_time(flux::number_at(change, "when"))},
+        rows.push_back({{flux::format_datetime(flux::number_at(change, "when"))},
                         {user_name(flux::integer_at<uid_t>(change, "by"))},
                         {in_words(change)}});
     for (auto& line :

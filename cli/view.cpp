@@ -117,7 +117,7 @@ std::string View::ended_in_words() const
 {
     return fmt::format("the DAT \"{}\" ({}) has ended, at {}", dats_[0].record.name,
                        flux::format_jobid(dats_[0].job.id),
-                       flux::format_local_time(dats_[0].job.t_inactive));
+                       flux::format_datetime(dats_[0].job.t_inactive));
 }
 
 Json View::json() const

@@ -17,7 +17,7 @@ class Extend(WindowTest):
         ran = self.dat("extend", "30m", "--dat", "demo").succeeded()
         self.assertEqual(ran.out, "")
         self.assertRegex(
-            ran.err, r'the DAT "demo" \(.*\) ends \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, after 1.5h in all'
+            ran.err, r'the DAT "demo" \(.*\) ends \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, after 1h30m in all'
         )
         self.assertEqual(self.job(jobid)["expiration"], before + 1800)
         self.assertEqual(self.job(jobid)["duration"], 5400)
@@ -49,7 +49,7 @@ class Extend(WindowTest):
     def test_a_pending_one(self):
         jobid = self.start("--no-wait", "--begin-time", "+1h", "-t", "1h")
         ran = self.dat("extend", "30m", "--json").succeeded()
-        self.assertIn("lasts 1.5h when it begins", ran.err)
+        self.assertIn("lasts 1h30m when it begins", ran.err)
         self.assertEqual((ran.json()["duration"], ran.json()["expiration"]), (5400, 0))
         self.assertEqual(self.job(jobid)["duration"], 5400)
 

@@ -131,7 +131,8 @@ TEST_CASE("page: a DAT that waits for its begin time says until when", "[page]")
     details.supervisor = nullptr;
     auto rows = text_of(detail_rows(details, now));
     CHECK(rows.find("state     pending (in 2h00m)\n") != rows.npos);
-    CHECK(rows.find("window    not before 1970-01-01 10:00:00; 2h00m\n") != rows.npos);
+    CHECK(rows.find("window    not before 1970-01-01 10:00:00 UTC; 2h00m\n")
+          != rows.npos);
 }
 
 TEST_CASE("page: rows for a pipe name each rank", "[page]")
