@@ -27,6 +27,50 @@ bool is_there(int directory, const char* name)
     return ::faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool is_searchable(const struct stat& status)
+{
+    return (status.st_mode & S_IXOTH) != 0;
+}
+
+// Whether a level is not searchable for everybody, or is so for another way alone,
+// which may be opened or shut meanwhile: its file is there for as long as the mode is
+// its, so the mode counts as it was before the file was looked for (`seen`) and after.
+bool is_shut(int level, const struct stat& seen)
+{
+    struct stat status;
+    return !is_searchable(seen) || is_there(level, ways_file_name)
+           || (::fstat(level, &status) == 0 && !is_searchable(status));
+}
+
+// The mode of a level before it was opened for any way. Another adoption may open or
+// shut it meanwhile: that one's file is there for as long as the mode and the ACL are
+// its, so these are the level's own if it is not there before and after they are read.
+Result<mode_t> own_mode(int level, const std::string& path)
+{
+    auto before = mode_before_ways(level, path);
+    if (!before)
+        return std::unexpected(before.error());
+    if (*before)
+        return **before; // its ACL is ours
+    auto acl = read_acl(level, path);
+    struct stat status;
+    if (::fstat(level, &status) < 0)
+        return fail_errno(errno, "cannot look at " + path);
+    before = mode_before_ways(level, path);
+    if (!before)
+        return std::unexpected(before.error());
+    if (*before)
+        return **before;
+    if (!acl)
+        return std::unexpected(acl.error());
+    if (!acl->users.empty() || !acl->groups.empty() || !acl->other.empty()
+        || acl->has_default)
+        return fail("{} has an ACL of its own, which would be lost; remove it "
+                    "(setfacl -b -k) or open the way by hand",
+                    path);
+    return status.st_mode & 07777;
+}
+
 } // namespace
 
 Result<Passage> Passage::open(const std::string& socket)
@@ -47,10 +91,8 @@ Result<Passage> Passage::open(const std::string& socket)
     const auto& path = passage.directory_path_;
     auto level =
         walk(path, true, [&](int fd, const struct stat& seen, const std::string& here) {
-            // Also one that somebody has opened for another way.
-            if (here != path && seen.st_uid == ::geteuid()
-                && (!(seen.st_mode & S_IXOTH) || is_there(fd, ways_file_name)))
-                passage.shut_.push_back({seen.st_mode & 07777, here});
+            if (here != path && seen.st_uid == ::geteuid() && is_shut(fd, seen))
+                passage.shut_.push_back(here);
         });
     if (!level)
         return std::unexpected(level.error());
@@ -108,11 +150,10 @@ Result<> Passage::write_kept(const Kept& kept) const
 // What is there before anything is changed.
 Result<Passage::Kept> Passage::first_levels() const
 {
-    Kept kept{0, shut_};
-    struct stat status;
-    if (::fstat(directory_.get(), &status) < 0)
-        return fail_errno(errno, "cannot look at " + directory_path_);
-    kept.levels.push_back({status.st_mode & 07777, directory_path_});
+    Kept kept;
+    for (auto& path : shut_)
+        kept.levels.push_back({0, path});
+    kept.levels.push_back({0, directory_path_});
     for (auto& level : kept.levels) {
         auto fd = open_level(level.path);
         if (!fd)
@@ -123,21 +164,10 @@ Result<Passage::Kept> Passage::first_levels() const
             return fail("{} is on the way to the socket of another adopted instance, "
                         "and a socket is in it itself: undo that adoption first",
                         last ? directory_path_ : level.path);
-        auto before = mode_before_ways(fd->get(), level.path);
-        if (!before)
-            return std::unexpected(before.error());
-        if (*before) {
-            level.mode = **before;
-            continue; // its ACL is ours
-        }
-        auto acl = read_acl(fd->get(), level.path);
-        if (!acl)
-            return std::unexpected(acl.error());
-        if (!acl->users.empty() || !acl->groups.empty() || !acl->other.empty()
-            || acl->has_default)
-            return fail("{} has an ACL of its own, which would be lost; remove it "
-                        "(setfacl -b -k) or open the way by hand",
-                        level.path);
+        auto mode = own_mode(fd->get(), level.path);
+        if (!mode)
+            return std::unexpected(mode.error());
+        level.mode = *mode;
     }
     return kept;
 }
@@ -258,14 +288,19 @@ std::vector<std::string> Passage::check(const GuestList& guests) const
 
 Result<> Passage::put_back(const Kept& kept) const
 {
-    for (auto level = kept.levels.rbegin(); level != kept.levels.rend(); ++level) {
-        auto fd = open_level(level->path);
+    // The gate is shut to all, so the guests are out whatever comes of the rest. Its
+    // own mode it gets last: that may be 0755, behind a level that nobody passed; as
+    // long as this is a way, that would be opened to everybody for it (ways.h).
+    if (auto shut = set_mode_only(directory_.get(), directory_path_, 0700); !shut)
+        return shut;
+    for (auto& level : kept.levels) {
+        auto fd = open_level(level.path);
         if (!fd)
             return std::unexpected(fd.error());
-        bool gate = level == kept.levels.rbegin();
-        auto set = gate ? set_mode_only(fd->get(), level->path, level->mode)
-                        : close_way(fd->get(), level->path, directory_path_,
-                                    level->mode, adopted_file_name);
+        bool gate = &level == &kept.levels.back();
+        auto set = gate ? set_mode_only(fd->get(), level.path, level.mode)
+                        : close_way(fd->get(), level.path, directory_path_, level.mode,
+                                    adopted_file_name);
         if (!set)
             return set;
     }

@@ -73,8 +73,8 @@ private:
     Result<> put_back(const Kept& kept) const;
 
     std::string socket_, directory_path_;
-    Fd directory_;            // the socket's, O_RDONLY
-    std::vector<Level> shut_; // levels above it that are ours and not searchable
+    Fd directory_;                  // the socket's, O_RDONLY
+    std::vector<std::string> shut_; // levels above it, ours and not searchable
 };
 
 } // namespace fluxdat::perms

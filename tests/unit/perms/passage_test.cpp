@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <filesystem>
+#include <future>
 #include <sys/stat.h>
 
 using namespace fluxdat;
@@ -185,6 +186,63 @@ TEST_CASE("an instance that is open to everybody opens a shared level as long as
     REQUIRE(other.restore());
     CHECK(mode_of(two.outer) == 0750);
     CHECK(entries(two.outer) == std::vector<std::string>{"other"});
+}
+
+TEST_CASE("an instance that is adopted while another is undone keeps the first mode")
+{
+    Two two;
+    auto one = two.passage();
+    REQUIRE(one.apply(guests(1, {}, {}, true)));
+    auto other = two.other(); // sees the level open to everybody
+    REQUIRE(one.restore());
+    REQUIRE(other.apply(guests(1, {1003})));
+    REQUIRE(other.restore());
+    CHECK(mode_of(two.outer) == 0750);
+}
+
+TEST_CASE("an undoing that fails shuts the gate, and opens nothing for others")
+{
+    Two two;
+    ::chmod(two.outer.c_str(), 0700);
+    ::chmod(two.inner.c_str(), 0755);
+    auto one = two.passage();
+    REQUIRE(one.apply(guests(1, {1001})));
+    REQUIRE(two.other().apply(guests(1, {1003})));
+    auto file = two.outer + "/flux-dat-ways";
+    auto ways = read_file(file);
+    write_file(file, "", 0600);
+    CHECK_THAT(message(one.restore()), Contains("is damaged"));
+    CHECK(mode_of(two.inner) == 0700);
+    CHECK(acl_of(two.inner).users.empty());
+    write_file(file, ways, 0600);
+    REQUIRE(two.other().apply(guests(2, {1003})));
+    CHECK((mode_of(two.outer) & 07) == 0);
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1003});
+    REQUIRE(one.restore());
+    CHECK(mode_of(two.inner) == 0755);
+    CHECK(acl_of(two.outer).users == std::vector<uid_t>{1003});
+    REQUIRE(two.other().restore());
+    CHECK(mode_of(two.outer) == 0700);
+}
+
+TEST_CASE("two ranks below one directory are adopted, and undone, at the same time")
+{
+    Two two;
+    for (int round = 0; round < 200; round++) {
+        std::vector<std::future<std::string>> done;
+        for (auto& socket : {two.socket, two.other_socket})
+            done.push_back(std::async(std::launch::async, [socket, round] {
+                auto passage = Passage::open(socket);
+                if (!passage)
+                    return message(passage);
+                auto applied = passage->apply(guests(1, {1001}, {}, round % 2 == 0));
+                return applied ? message(passage->restore()) : message(applied);
+            }));
+        for (auto& one : done)
+            REQUIRE(one.get() == "no error");
+        REQUIRE(mode_of(two.outer) == 0750);
+        REQUIRE(entries(two.outer) == std::vector<std::string>{"other", "rundir"});
+    }
 }
 
 TEST_CASE("an instance inside of another's directory is refused")
