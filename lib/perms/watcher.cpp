@@ -34,8 +34,19 @@ std::string error_of(const char* what)
     return fmt::format("cannot watch over the door: {}: {}", what, strerror(errno));
 }
 
+// Opens those of 0 to 2 that are closed. (A process can be started without them.)
+bool fill_standard()
+{
+    int null = 0;
+    while (null >= 0 && null <= 2)
+        null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null > 2)
+        ::close(null);
+    return null >= 0;
+}
+
 // Closes all descriptors but 0 to 2 and these.
-bool close_others(std::array<int, 4> kept)
+bool close_others(std::array<int, 2> kept)
 {
     std::sort(kept.begin(), kept.end());
     unsigned first = 3;
@@ -50,9 +61,9 @@ bool close_others(std::array<int, 4> kept)
 
 bool detach()
 {
-    int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    return null >= 0 && ::dup2(null, 0) == 0 && ::dup2(null, 1) == 1
-           && ::dup2(null, 2) == 2 && ::chdir("/") == 0
+    Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    return null && ::dup2(null.get(), 0) == 0 && ::dup2(null.get(), 1) == 1
+           && ::dup2(null.get(), 2) == 2 && ::chdir("/") == 0
            && ::prctl(PR_SET_NAME, process_name) == 0;
 }
 
@@ -80,8 +91,7 @@ std::string read_report(int pipe)
     return text;
 }
 
-// A descriptor that is none of 0 to 2, which the watcher replaces. (A process can be
-// started without them.) The lock goes with the description, so a copy holds it too.
+// A descriptor that is none of 0 to 2, which the watcher replaces.
 Fd above_standard(Fd fd)
 {
     return fd.get() > 2 ? std::move(fd) : Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
@@ -93,6 +103,12 @@ Fd above_standard(Fd fd)
 void watch(const std::function<Result<Door>()>& make, int process, int pipe,
            const Attend& attend)
 {
+    // Before there is a thread: make() looks up names, and a lookup that hangs goes on
+    // behind it (lib/in_time.h), with descriptors of its own, of whatever number.
+    if (!fill_standard())
+        give_up(pipe, error_of("/dev/null"));
+    if (!close_others({process, pipe}))
+        give_up(pipe, error_of("close_range"));
     auto made = make();
     if (!made)
         give_up(pipe, made.error().message);
@@ -103,14 +119,8 @@ void watch(const std::function<Result<Door>()>& make, int process, int pipe,
         leave_door_dir(std::move(door.dir_));
         give_up(pipe, why);
     };
-    door.dir_.fd = above_standard(std::move(door.dir_.fd));
-    door.door_ = above_standard(std::move(door.door_));
-    if (!door.dir_.fd || !door.door_)
-        give_up_door("dup");
     if (!detach())
         give_up_door("cannot detach from the job");
-    if (!close_others({door.dir_.fd.get(), door.door_.get(), process, pipe}))
-        give_up_door("close_range");
     auto said = ready + door.path();
     if (::write(pipe, said.data(), said.size()) == static_cast<ssize_t>(said.size())) {
         ::close(pipe);

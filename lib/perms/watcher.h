@@ -29,6 +29,8 @@ using Attend = std::function<void(const std::string& door, int ended)>;
 
 // Leaves a watcher behind, with the door that `make` made in it, for the rank whose
 // broker has (or, after exec, will have) the process id `broker`, usually getpid().
+// `make` has no descriptor of this process but 0 to 2; what it leaves open, as a thread
+// may that it does not wait for, stays open.
 // `attend` is what it does meanwhile: it gets the door's path and a descriptor that is
 // readable (poll(2)) when the broker has ended, and is to return then; if it returns
 // before, the watcher waits on. Whatever it leaves open goes with the

@@ -64,9 +64,9 @@ struct Rank {
         ::setpgid(0, 0);
         ::dup2(out, 1);
         ::dup2(out, 2);
-        auto dir = open_door_dir(top.path());
         auto watched = spawn_watcher(
             [&]() -> Result<Door> {
+                auto dir = open_door_dir(top.path());
                 if (!dir)
                     return std::unexpected(dir.error());
                 return Door::create(*dir, {"fAbC", 0}, guests(1, {1001}));
@@ -160,6 +160,36 @@ TEST_CASE("the watcher holds the door and nothing of the job")
     CHECK(::getpgid(rank.watcher) != rank.broker);
 }
 
+TEST_CASE(
+    "the watcher leaves open what its door's making did, as a lookup's thread may")
+{
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    TemporaryDirectory top, other;
+    auto held = other / "held", told = other / "told";
+    // Also where a thread got one of 0 to 2, if they were closed.
+    bool closed = GENERATE(false, true);
+    auto said = in_child([&] {
+        for (int fd = 0; closed && fd <= 2; fd++)
+            ::close(fd);
+        return message(spawn_watcher(
+            [&] {
+                (void)::open(held.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+                return door_in(top.path(), guests(1, {}));
+            },
+            ::getpid(),
+            [&](const std::string&, int) {
+                auto open = descriptors(::getpid());
+                auto has = std::find(open.begin(), open.end(), held) != open.end();
+                write_file(told, has ? "open" : "closed");
+            }));
+    });
+    CHECK(said == "no error");
+    ::waitpid(-1, nullptr, 0); // the watcher
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    CHECK(read_file(told) == "open");
+    CHECK(entries(top.path()).empty());
+}
+
 TEST_CASE("signals to the job do not end the watcher")
 {
     Rank rank(stay);
@@ -200,21 +230,23 @@ TEST_CASE("why no door could be made is told")
 TEST_CASE("a rank that is killed while its door is made leaves none")
 {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    TemporaryDirectory top;
-    int killed[2];
-    REQUIRE(::pipe(killed) == 0);
+    TemporaryDirectory top, other;
+    auto pipe = other / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    Fd killed(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+    REQUIRE(killed);
     pid_t rank = ::fork();
     if (rank == 0) {
-        ::close(killed[1]);
         (void)spawn_watcher(
             [&]() -> Result<Door> {
+                Fd until(::open(pipe.c_str(), O_RDONLY | O_CLOEXEC));
                 auto dir = choose_door_dir({.given = std::nullopt,
                                             .preferred = top / "absent",
                                             .private_parent = top.path()});
                 auto door = dir ? Door::create(*dir, {"fAbC", 0}, guests(1, {1001}))
                                 : std::unexpected(dir.error());
                 char none;
-                (void)!::read(killed[0], &none, 1); // until the rank is gone
+                (void)!::read(until.get(), &none, 1); // until the rank is gone
                 return door;
             },
             ::getpid());
@@ -225,10 +257,9 @@ TEST_CASE("a rank that is killed while its door is made leaves none")
         ::poll(nullptr, 0, 1);
     ::kill(rank, SIGKILL);
     ::waitpid(rank, nullptr, 0);
-    ::close(killed[1]);
+    killed = Fd();
     while (::waitpid(-1, nullptr, 0) > 0) // the watcher
         ;
-    ::close(killed[0]);
     ::prctl(PR_SET_CHILD_SUBREAPER, 0);
     CHECK(entries(top.path()).empty());
 }
