@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -18,8 +19,15 @@
 
 namespace fluxdat {
 
+// Calls at a time, those among them that nobody waits for any more. Each is a thread,
+// and these count against the limit of the job, or of the cgroup, that this process is
+// in.
+constexpr int calls_in_time_max = 16;
+inline std::atomic<int> calls_in_time = 0;
+
 // What `function` gives, or nothing where that takes longer; then the thread goes on
-// alone, and `function` must not refer to what does not outlive it.
+// alone, and `function` must not refer to what does not outlive it. Nothing, and it is
+// not called, where too many such threads are there.
 template <class Function>
 auto in_time(std::chrono::duration<double> limit, Function function)
     -> std::optional<std::invoke_result_t<Function>>
@@ -30,14 +38,20 @@ auto in_time(std::chrono::duration<double> limit, Function function)
         std::optional<std::invoke_result_t<Function>> result;
     };
     auto shared = std::make_shared<Shared>();
+    if (calls_in_time++ >= calls_in_time_max) {
+        calls_in_time--;
+        return {};
+    }
     try {
         std::thread([shared, function = std::move(function)]() mutable {
             auto result = function();
+            calls_in_time--;
             std::lock_guard lock(shared->mutex);
             shared->result = std::move(result);
             shared->done.notify_one();
         }).detach();
     } catch (const std::system_error&) {
+        calls_in_time--;
         return {};
     }
     std::unique_lock lock(shared->mutex);
