@@ -84,29 +84,33 @@ Json describe(const dat::Reviewed& reviewed)
     Json missing = nullptr;
     if (!reviewed.missing.empty())
         missing = reviewed.missing;
-    return {
-        {"name", reviewed.dat.record.name},
-        {"id", flux::format_jobid(job.id)},
-        {"jobid", job.id},
-        {"owner", user_name(job.userid)},
-        {"userid", job.userid},
-        {"state", state_of(reviewed)},
-        {"nnodes", job.nnodes},
-        {"nodelist", job.nodelist},
-        {"asked", {{"begin", reviewed.begin_asked}, {"duration", job.duration}}},
-        {"got",
-         {{"begin", job.t_run}, {"end", end_of(reviewed)}, {"duration", reviewed.got}}},
-        {"exception", std::move(exception)},
-        {"changes", reviewed.changes},
-        {"report", reviewed.report ? report_json(*reviewed.report) : Json(nullptr)},
-        {"missing", std::move(missing)}};
+    return {{"name", reviewed.dat.record.name},
+            {"id", flux::format_jobid(job.id)},
+            {"jobid", job.id},
+            {"owner", user_name(job.userid)},
+            {"userid", job.userid},
+            {"state", state_of(reviewed)},
+            {"nnodes", job.nnodes},
+            {"nodelist", job.nodelist},
+            {"asked",
+             {{"begin", reviewed.asked.begin}, {"duration", reviewed.asked.duration}}},
+            {"got",
+             {{"begin", job.t_run},
+              {"end", end_of(reviewed)},
+              {"duration", reviewed.got},
+              {"node_seconds", reviewed.node_seconds()}}},
+            {"exception", std::move(exception)},
+            {"changes", reviewed.changes},
+            {"report", reviewed.report ? report_json(*reviewed.report) : Json(nullptr)},
+            {"missing", std::move(missing)}};
 }
+
+constexpr const char* usage_line = "  {:<16} {:>7} {:>7} {:>8} {:>12} {:>12}\n";
 
 void print_usage(const std::string& who, const dat::Usage& usage)
 {
-    say(stdout, "  {:<16} {:>7} {:>7} {:>12} {:>12}\n", who, usage.jobs,
-        usage.failed + usage.timeout, hours(usage.node_seconds),
-        hours(usage.core_seconds));
+    say(stdout, usage_line, who, usage.jobs, usage.failed + usage.timeout,
+        usage.canceled, hours(usage.node_seconds), hours(usage.core_seconds));
 }
 
 void print_one(const dat::Reviewed& reviewed)
@@ -115,12 +119,14 @@ void print_one(const dat::Reviewed& reviewed)
     say(stdout, "{} {} of {}, {}\n", reviewed.dat.record.name,
         flux::format_jobid(job.id), harmless(user_name(job.userid)),
         state_of(reviewed));
-    say(stdout, "  asked: from {}, {}\n", flux::format_local_time(reviewed.begin_asked),
-        job.duration > 0 ? flux::format_fsd(job.duration) : "no limit");
+    say(stdout, "  asked: from {}, {}\n", flux::format_datetime(reviewed.asked.begin),
+        reviewed.asked.duration > 0 ? human_duration(reviewed.asked.duration)
+                                    : "no limit");
     if (job.t_run > 0)
-        say(stdout, "  got:   from {}, {} on {}{}\n",
-            flux::format_local_time(job.t_run), flux::format_fsd(reviewed.got),
-            plural(job.nnodes, "node"), end_of(reviewed) > 0 ? "" : " so far");
+        say(stdout, "  got:   from {}, {} on {}, {} node-hours{}\n",
+            flux::format_datetime(job.t_run), human_duration(reviewed.got),
+            plural(job.nnodes, "node"), hours(reviewed.node_seconds()),
+            end_of(reviewed) > 0 ? "" : " so far");
     if (auto why = exception_of(reviewed); !why.empty())
         say(stdout, "  ended: {}\n", why);
     if (reviewed.changes.is_array() && reviewed.changes.size() > 1)
@@ -128,15 +134,15 @@ void print_one(const dat::Reviewed& reviewed)
             plural(reviewed.changes.size() - 1, "time"),
             flux::format_jobid_ascii(job.id));
     if (auto& report = reviewed.report) {
-        say(stdout, "  {:<16} {:>7} {:>7} {:>12} {:>12}\n", "USER", "JOBS", "FAILED",
-            "NODE-HOURS", "CORE-HOURS");
+        say(stdout, usage_line, "USER", "JOBS", "FAILED", "CANCELED", "NODE-HOURS",
+            "CORE-HOURS");
         for (auto& [userid, usage] : report->users)
             print_usage(harmless(user_name(userid)), usage);
         if (report->other_users > 0)
             print_usage(fmt::format("{} others", report->other_users), report->others);
         print_usage("total", report->total());
         if (!report->final)
-            say(stdout, "  as of {}\n", flux::format_local_time(report->as_of));
+            say(stdout, "  as of {}\n", flux::format_datetime(report->as_of));
     }
     if (!reviewed.missing.empty())
         say(stdout, "  missing: {}\n", reviewed.missing);
@@ -165,8 +171,8 @@ const CsvColumn csv_columns[] = {
      [](const CsvRow& row) { return flux::format_jobid_ascii(row.of.dat.job.id); }},
     {"owner", [](const CsvRow& row) { return user_name(row.of.dat.job.userid); }},
     {"state", [](const CsvRow& row) { return state_of(row.of); }},
-    {"asked_begin", [](const CsvRow& row) { return csv_time(row.of.begin_asked); }},
-    {"asked_hours", [](const CsvRow& row) { return hours(row.of.dat.job.duration); }},
+    {"asked_begin", [](const CsvRow& row) { return csv_time(row.of.asked.begin); }},
+    {"asked_hours", [](const CsvRow& row) { return hours(row.of.asked.duration); }},
     {"begin", [](const CsvRow& row) { return csv_time(row.of.dat.job.t_run); }},
     {"end", [](const CsvRow& row) { return csv_time(end_of(row.of)); }},
     {"got_hours", [](const CsvRow& row) { return hours(row.of.got); }},
@@ -184,6 +190,8 @@ const CsvColumn csv_columns[] = {
      }},
     {"exception", [](const CsvRow& row) { return exception_of(row.of); }},
     {"missing", [](const CsvRow& row) { return row.of.missing; }},
+    {"reserved_node_hours",
+     [](const CsvRow& row) { return hours(row.of.node_seconds()); }},
 };
 
 std::string csv_line(const CsvRow& row)

@@ -95,6 +95,7 @@ Result<dat::Timeliness> StartArguments::keep_to_window(dat::StartOptions& option
     double now = wall_clock();
     auto left = dat::limit_from(fixed, now);
     options.limit_is_rest = left < options.submission.time_limit;
+    options.submission.window = options.submission.time_limit;
     options.submission.time_limit = left;
     return dat::timeliness(fixed, now);
 }

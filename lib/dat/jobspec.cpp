@@ -196,6 +196,8 @@ Result<Json> dat_jobspec(const Submission& submission, const DatFile& file,
         {dat_file_name, {{"mode", file_mode}, {"data", to_json(file)}}},
     };
     Json attributes{{"system", std::move(system)}};
+    if (submission.window)
+        attributes["user"]["dat"] = {{"window", *submission.window}};
     auto applied = apply_options(attributes, submission);
     if (!applied)
         return std::unexpected(applied.error());

@@ -21,8 +21,11 @@ struct Submission {
     std::string name;
     std::optional<std::string> queue;
     std::optional<std::string> bank;
-    double time_limit = 0;             // seconds; 0: the system's default
-    std::optional<double> begin_time;  // seconds since the epoch
+    double time_limit = 0;            // seconds; 0: the system's default
+    std::optional<double> begin_time; // seconds since the epoch
+    // Of a window that stands in the calendar (early.h), all of it, in seconds from
+    // begin_time on: time_limit is what is left of it. For flux-dat report.
+    std::optional<double> window;
     Json constraints;                  // RFC 31; null: none
     std::vector<std::string> setopts;  // -o NAME[=VALUE]
     std::vector<std::string> setattrs; // -S KEY[=VALUE]

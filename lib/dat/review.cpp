@@ -15,22 +15,25 @@ constexpr std::size_t eventlogs_at_once_max = 4;
 // Bytes of it that its history may come of: some thousand changes.
 constexpr std::size_t history_source_max = 1u << 20;
 
-// Of an eventlog that the caller may not read, or that is too large to be looked up,
-// the job-list's part is left.
-flux::Task<bool> read_eventlog(flux::Connection& parent, Reviewed& reviewed)
+flux::Task<bool> read_jobspec(flux::Connection& parent, Reviewed& reviewed)
 {
+    auto text = co_await flux::lookup(parent, reviewed.dat.job.id, "jobspec");
+    auto jobspec = text ? flux::parse_json(*text) : std::unexpected(text.error());
+    if (jobspec)
+        reviewed.asked = asked_in(*jobspec, reviewed.dat.job.t_submit);
+    co_return jobspec.has_value();
+}
+
+// Of what the caller may not read, or is too large to be looked up, the job-list's
+// part is left.
+flux::Task<bool> read_more(flux::Connection& parent, Reviewed& reviewed)
+{
+    (void)co_await read_jobspec(parent, reviewed);
     auto log = co_await flux::lookup(parent, reviewed.dat.job.id, "eventlog");
     if (!log)
         co_return false;
     Ledger ledger;
-    bool begins = false;
     for_each_event(*log, [&](flux::Event event) {
-        if (!begins && event.name == "dependency-add")
-            if (auto begin =
-                    flux::begin_time_in(flux::text_at(event.context, "description"))) {
-                reviewed.begin_asked = *begin;
-                begins = true;
-            }
         if (ledger.bytes_kept() <= history_source_max)
             ledger.take(std::move(event));
     });
@@ -40,6 +43,26 @@ flux::Task<bool> read_eventlog(flux::Connection& parent, Reviewed& reviewed)
 }
 
 } // namespace
+
+WindowAsked asked_in(const Json& jobspec, double t_submit)
+{
+    auto part = [](const Json& json, const char* key) {
+        return json.is_object() ? json.value(key, Json()) : Json();
+    };
+    auto attributes = part(jobspec, "attributes");
+    auto system = part(attributes, "system");
+    double duration = flux::number_at(system, "duration"), begin = 0;
+    auto dependencies = part(system, "dependencies");
+    for (auto& dependency : dependencies)
+        if (flux::text_at(dependency, "scheme") == "begin-time")
+            begin =
+                flux::begin_time_in("begin-time=" + flux::text_at(dependency, "value"))
+                    .value_or(0);
+    auto window = part(part(part(attributes, "user"), "dat"), "window");
+    if (window.is_number() && begin > 0)
+        return {begin, window.get<double>()};
+    return {std::max(begin, t_submit), duration};
+}
 
 std::string missing_from(const Reviewed& reviewed)
 {
@@ -78,9 +101,9 @@ flux::Task<Result<std::vector<Reviewed>>> review(flux::Connection& parent,
             || (selector && dat->record.name != *selector
                 && !(id && dat->job.id == *id)))
             continue;
-        Reviewed reviewed{std::move(*dat), 0, 0, {}, {}, nullptr};
+        Reviewed reviewed{std::move(*dat), {}, 0, {}, {}, nullptr};
         auto& its = reviewed.dat.job;
-        reviewed.begin_asked = its.t_submit;
+        reviewed.asked = {its.t_submit, its.duration};
         reviewed.report = report_of(its);
         bool over = its.state == flux::job_state_inactive;
         if (its.t_run > 0)
@@ -91,7 +114,7 @@ flux::Task<Result<std::vector<Reviewed>>> review(flux::Connection& parent,
     std::size_t next = 0;
     auto one_by_one = [&]() -> flux::Task<bool> {
         while (next < out.size())
-            (void)co_await read_eventlog(parent, out[next++]);
+            (void)co_await read_more(parent, out[next++]);
         co_return true;
     };
     std::vector<flux::Task<bool>> reading;
@@ -99,7 +122,7 @@ flux::Task<Result<std::vector<Reviewed>>> review(flux::Connection& parent,
         reading.push_back(one_by_one());
     (void)co_await flux::when_all(std::move(reading));
     std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
-        return a.begin_asked < b.begin_asked;
+        return a.asked.begin < b.asked.begin;
     });
     co_return out;
 }

@@ -13,11 +13,24 @@
 
 namespace fluxdat::dat {
 
+// The window that was asked for.
+struct WindowAsked {
+    double begin = 0;    // seconds since the epoch
+    double duration = 0; // seconds; 0: no limit
+};
+// By the jobspec as it was submitted, at `t_submit`: later changes of the limit are not
+// in it. A begin time that had passed is that of the submission, unless the window
+// stands in the calendar (early.h).
+WindowAsked asked_in(const Json& jobspec, double t_submit);
+
 struct Reviewed {
     Dat dat;
-    double begin_asked = 0; // --begin-time, else when it was submitted
+    // Where the caller may not read the jobspec: from its submission on, as long as its
+    // limit is now.
+    WindowAsked asked;
     // How long it had its nodes, in seconds; until `now` where it still has them.
     double got = 0;
+    double node_seconds() const { return got * dat.job.nnodes; }
     std::optional<Report> report;
     std::string missing; // why there is none, or not the last one; else empty
     // As changes.h has it; null where the caller may not read the job's eventlog, or it

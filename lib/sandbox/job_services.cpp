@@ -13,6 +13,7 @@ namespace {
 
 // RFC 41
 constexpr int flag_json_decode = 1; // lookup
+constexpr int flag_current = 2;     // else the jobspec is the one that was submitted
 constexpr int flag_waitcreate = 1;  // eventlog-watch
 // job-ingest: debug, waitable, novalidate
 constexpr int submit_flags = 1 | 2 | 4;
@@ -637,6 +638,9 @@ void JobServices::lookup(const Request& request)
             auto value = key == "R" ? jobs_.R(*job) : job->spec.document;
             if (value.is_null())
                 return missing();
+            if (auto was = job->spec.submitted_duration;
+                key == "jobspec" && was && !(*flags & flag_current))
+                value["attributes"]["system"]["duration"] = *was;
             out[key] = *flags & flag_json_decode ? value : Json(value.dump());
         } else if (key == "J") {
             out[key] = job->J;

@@ -433,6 +433,8 @@ void Jobs::memo(Job& job, const Json& memo)
 void Jobs::set_duration(Job& job, double seconds)
 {
     post(job, "jobspec-update", {{"attributes.system.duration", seconds}});
+    if (!job.spec.submitted_duration)
+        job.spec.submitted_duration = job.spec.duration;
     job.duration = seconds;
     job.spec.duration = seconds;
     job.spec.document["attributes"]["system"]["duration"] = seconds;

@@ -47,6 +47,8 @@ struct Jobspec {
     // The document itself, without the environment, with defaults filled in: what
     // job-info.lookup gives.
     Json document;
+    // Its duration before it was changed, if it was.
+    std::optional<double> submitted_duration;
 };
 
 // The message is what job-ingest answers; errnum is EINVAL or EPERM as Flux has it.

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import time
 
 from tests.lib import fluxwire
 from tests.lib.sandbox import GUEST, OWNER, OWNER_ID, SandboxTest, eventually, needs_root
@@ -28,6 +29,10 @@ class Report(SandboxTest):
         jobid = self.start("-N2", "--name", "lab", "-t", "2h")
         self.dat("run", "-N2", "-n2", "-c4", "true").succeeded()
         self.dat("run", "false").ended(1)
+        running = self.dat_background("run", "-c2", "sleep", "inf")
+        self.running_jobs(1)
+        self.cancel_within()
+        running.wait()
         self.dat("grant", "bin", "sys").succeeded()
         self.end(jobid)
         [one] = self.reports()
@@ -44,19 +49,25 @@ class Report(SandboxTest):
         self.assertTrue(one["report"]["final"])
         [user] = one["report"]["users"]
         self.assertEqual((user["userid"], user["user"]), (OWNER_ID, OWNER))
-        self.assertEqual((user["jobs"], user["failed"]), (2, 1))
-        self.assertEqual(one["report"]["total"]["jobs"], 2)
+        self.assertEqual((user["jobs"], user["failed"], user["canceled"]), (3, 1, 1))
+        self.assertEqual(one["report"]["total"]["jobs"], 3)
         self.assertEqual(len(one["changes"]), 2)
         self.assertEqual(len(one["changes"][1]["granted"]["users"]), 2)
 
         text = self.report("--dat", "lab").out
         for line in (f"lab {jobid} of {OWNER}, ended", "asked: from", "2h", "changed 1 time (", "total"):
             self.assertIn(line, text)
-        self.assertRegex(text, rf"  {OWNER} +2 +1 +0\.00 +0\.0")
+        self.assertRegex(text, r"USER +JOBS +FAILED +CANCELED +NODE-HOURS +CORE-HOURS")
+        self.assertRegex(text, rf"  {OWNER} +3 +1 +1 +0\.00 +0\.0")
+        self.assertAlmostEqual(one["got"]["node_seconds"], 2 * one["got"]["duration"], places=3)
+        self.assertRegex(text, r"got: .* on 2 nodes, 0\.\d\d node-hours\n")
         [header, row] = csv.reader(io.StringIO(self.report("--csv").out))
         row = dict(zip(header, row, strict=True))
-        self.assertEqual((row["name"], row["user"], row["jobs"]), ("lab", OWNER, "2"))
+        self.assertEqual((row["name"], row["user"], row["jobs"]), ("lab", OWNER, "3"))
         self.assertEqual((row["asked_hours"], row["missing"]), ("2.00", ""))
+        self.assertEqual(
+            row["reserved_node_hours"], f'{one["got"]["node_seconds"] / 3600:.2f}'
+        )
 
     def test_of_one_that_was_cancelled(self):
         """From outside, and with a job that runs: there are some seconds for it."""
@@ -135,6 +146,24 @@ class Report(SandboxTest):
             self.assert_says(ran, "--since")
         self.dat("report", "--json", "--csv").ended(2)
 
+    def test_asked_stays_what_was_asked(self):
+        """Whatever became of it: extended, begun late, with a begin time in the past."""
+        now = time.time()
+        self.start("--name", "longer", "-t", "1h")
+        self.dat("extend", "30m", "--dat", "longer").succeeded()
+        self.start("--name", "past", "-t", "1h", "--begin-time", f"{now - 7200:.0f}")
+        self.start(
+            "--name", "late", "-t", "4h", "--begin-time", f"{now - 3600:.0f}", "--early", "1h"
+        )
+        for one in self.reports():
+            begin, duration = {
+                "longer": (now, 3600), "past": (now, 3600), "late": (now - 3600, 14400),
+            }[one["name"]]  # fmt: skip
+            self.assertEqual(one["asked"]["duration"], duration, one["name"])
+            self.assertAlmostEqual(one["asked"]["begin"], begin, delta=300)
+        text = self.report("--dat", "late").out
+        self.assertRegex(text, r"asked: from \d{4}-\d\d-\d\d [\d:]+ UTC, 4h00m\n")
+
     @needs_root
     def test_a_guest_sees_all_but_the_list(self):
         jobid = self.start("--name", "lab")
@@ -143,6 +172,17 @@ class Report(SandboxTest):
         [one] = described["dats"]
         self.assertIsNone(one["changes"])
         self.assertTrue(one["report"]["final"])
+
+    def cancel_within(self):
+        [dat] = self.dats()
+        inside = self.flux(uri=dat["uri"])
+        [job] = inside.rpc(
+            "job-list.list",
+            {"max_entries": 0, "attrs": ["state"], "constraint": {"states": ["run"]}},
+        )["jobs"]
+        inside.rpc(
+            "job-manager.raise", {"id": job["id"], "type": "cancel", "severity": 0, "note": ""}
+        )
 
     def running_jobs(self, count):
         [dat] = self.dats()
