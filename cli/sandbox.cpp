@@ -2,6 +2,7 @@
 //
 // flux-dat sandbox: the embedded engine, to try things out and to rehearse a window.
 #include "cli/command.h"
+#include "cli/screen.h"
 #include "lib/clock.h"
 #include "lib/flux/hostlist.h"
 #include "lib/sandbox/config.h"
@@ -15,6 +16,10 @@
 namespace fluxdat::cli {
 
 namespace {
+
+// Beyond it, the time before its end at which a DAT ends itself is longer than the 10 s
+// of a real one (dat::end_margin).
+constexpr std::uint32_t end_margin_speed = 10;
 
 struct Sandbox {
     Common common;
@@ -98,6 +103,11 @@ struct Sandbox {
         else
             common.note(fmt::format(
                 "up: {} (eval \"$(flux-dat sandbox env)\" to use it)", names));
+        if (!session->already && session->speed > end_margin_speed)
+            common.note(
+                fmt::format("its clock runs {0} times as fast: what a DAT takes "
+                            "to end, a real second, is {1} of it",
+                            session->speed, human_duration(session->speed)));
         if (common.json)
             print_json(describe(*session));
         return finish(common, 0);
@@ -152,8 +162,8 @@ void add_sandbox(CLI::App& app, Chosen& chosen)
     auto [up, options] = add("up", "Start it", &Sandbox::up);
     auto& given = *options; // kept by the command's callback
     auto* size = add_number_option(
-        *up, "--size", [&given](std::uint32_t count) { given.size = count; }, 1,
-        sandbox::session_hosts_max, "How many hosts (default 4)");
+        *up, "-N,--nodes,--size", [&given](std::uint32_t count) { given.size = count; },
+        1, sandbox::session_hosts_max, "How many hosts (default 4)");
     up->add_option("--hosts", options->hosts, "The hosts (default sandbox[0-3])")
         ->type_name("HOSTLIST")
         ->excludes(size);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <unistd.h>
 
 namespace fluxdat::flux {
 
@@ -127,13 +129,31 @@ Task<Result<std::uint32_t>> attribute_number(Connection& flux, std::string name)
     co_return number;
 }
 
+// By the file that marks a sandbox's directory (sandbox/session.h): all others are not
+// asked for their clock.
+static bool is_of_a_sandbox(const std::string& uri)
+{
+    constexpr std::string_view local = "local://";
+    if (!uri.starts_with(local))
+        return false;
+    auto run = std::filesystem::path(uri.substr(local.size())).parent_path();
+    return access((run.parent_path() / "flux-dat-sandbox").c_str(), F_OK) == 0;
+}
+
 Task<Result<>> same_clock(Connection& flux)
 {
-    if (clock_setting().empty())
+    if (clock_setting().empty() && !is_of_a_sandbox(flux.uri()))
         co_return Result<>{};
     auto setting = co_await attribute(flux, clock_attribute);
     if (!setting && setting.error().errnum != ENOENT)
         co_return std::unexpected(std::move(setting.error()));
+    if (!setting && clock_setting().empty())
+        co_return Result<>{};
+    if (clock_setting().empty())
+        co_return fail(Exit::usage,
+                       "{} is not set, and the sandbox at {} has a clock of its own: "
+                       "eval \"$(flux-dat sandbox env)\" sets it",
+                       clock_variable, flux.uri());
     if (!setting)
         co_return fail(Exit::usage,
                        "{} is set, but {} goes by this machine's clock: unset it",

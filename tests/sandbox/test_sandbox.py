@@ -42,7 +42,7 @@ class Json(SandboxTest):
         ):
             ran = self.dat("sandbox", "up", *options).ended(1)
             self.assert_says(ran, ["it is up already", says, "flux-dat sandbox down"])
-        for options in ([], ["--size", "4"], ["--hosts", "sandbox[0-3]", "--cores", "4"]):
+        for options in ([], ["--size", "4"], ["-N4"], ["--nodes", "4"], ["--hosts", "sandbox[0-3]", "--cores", "4"]):
             ran = self.dat("sandbox", "up", *options).succeeded()
             self.assertIn("it is up already", ran.err)
 
@@ -83,6 +83,12 @@ class Clock(SandboxTest):
         other = clock.replace("@", "@1")
         ran = self.dat("status", env={"FLUX_DAT_SANDBOX_CLOCK": other}).ended(2)
         self.assert_says(ran, [f"is {other}, but the sandbox at", f"has {clock}", "sandbox env"])
+        for command in (["status"], ["start"], ["report"]):
+            ran = self.dat(*command, env={"FLUX_DAT_SANDBOX_CLOCK": None}).ended(2)
+            self.assert_says(ran, ["CLOCK is not set, and the sandbox at", "sandbox env"])
+        self.dat("sandbox", "down").succeeded()
+        ran = self.dat("sandbox", "up", "--speed", "600").succeeded()
+        self.assertIn("600 times as fast: what a DAT takes to end, a real second, is 10m", ran.err)
         self.dat("sandbox", "down").succeeded()
         self.dat("sandbox", "up", "--size", "1").succeeded()
         ran = self.dat("start").ended(2)
