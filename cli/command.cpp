@@ -20,6 +20,9 @@ namespace {
 
 constexpr const char* system_instance_uri = "local:///run/flux/local";
 
+// The command's DAT is FLUX_DAT's, and no --dat was given.
+bool dat_is_of_environment = false;
+
 // `kind` is "user" or "group"; errnum 0: there is none.
 std::unexpected<Error> not_found(const char* kind, const std::string& name,
                                  const std::string& option, int errnum)
@@ -35,7 +38,10 @@ std::unexpected<Error> not_found(const char* kind, const std::string& name,
 
 int Common::report(const Error& error) const
 {
-    say(stderr, "flux-dat {}: {}\n", command, harmless(error.message));
+    bool of_dat = error.exit == Exit::no_such_dat || error.exit == Exit::several_match;
+    say(stderr, "flux-dat {}: {}{}\n", command, harmless(error.message),
+        of_dat && dat_is_of_environment ? " (FLUX_DAT in the environment says which)"
+                                        : "");
     return static_cast<int>(error.exit);
 }
 
@@ -144,12 +150,17 @@ void add_dat_option(CLI::App& command, std::optional<std::string>& selector)
         if (text.empty())
             throw CLI::ValidationError("--dat", "needs a name or a job id");
         selector = text;
+        dat_is_of_environment = false;
     };
+    // Not by CLI11's envname(), which would not tell one from the other.
+    if (const char* value = std::getenv("FLUX_DAT"); value && *value) {
+        selector = value;
+        dat_is_of_environment = true;
+    }
     command
         .add_option_function<std::string>("--dat", take,
                                           "The DAT, by name or job id (or FLUX_DAT)")
-        ->type_name("NAME|JOBID")
-        ->envname("FLUX_DAT");
+        ->type_name("NAME|JOBID");
 }
 
 flux::Task<Result<std::unique_ptr<flux::Connection>>>

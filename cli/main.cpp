@@ -114,7 +114,8 @@ std::string what_is_wrong(const CLI::ParseError& error)
 }
 
 // What was meant by a word that the command does not take, as far as it can be told.
-std::string hint_at(const CLI::App& command, const std::string& what, const char* first)
+std::string hint_at(const CLI::App& command, const std::string& what, int argc,
+                    char** argv)
 {
     constexpr std::string_view unexpected = " not expected: ";
     auto at = what.find(unexpected);
@@ -123,18 +124,61 @@ std::string hint_at(const CLI::App& command, const std::string& what, const char
     auto word = what.substr(at + unexpected.size());
     word = harmless(word.substr(0, word.find(' ')));
     auto name = command.get_name();
+    std::string_view first = argv[1];
+    if (auto option = first.substr(0, first.find('='));
+        option.starts_with("--") && command.get_option_no_throw(std::string(option))) {
+        bool has_value = first.size() == option.size() && argc > 3 && argv[2] != name;
+        return fmt::format("; options come behind the command: flux-dat {} {}{}", name,
+                           harmless(first), has_value ? " " + harmless(argv[2]) : "");
+    }
+    if (auto* span = command.get_option_no_throw("FSD");
+        name == "extend" && span && span->count() > 0 && !word.starts_with('-'))
+        return fmt::format("; if {0} is a DAT's name: flux-dat extend --dat {0} {1}",
+                           harmless(span->results().front()), word);
     if (word.starts_with('-')) {
         if ((name == "grant" || name == "revoke") && word.starts_with("--user"))
             return fmt::format("; users are its arguments: flux-dat {} USER", name);
-        if (word == first && command.get_option_no_throw(word))
-            return fmt::format("; options come behind the command: flux-dat {} {}",
-                               name, word);
         return {};
     }
     for (auto option : {"--dat", "--name"})
         if (command.get_option_no_throw(option))
             return fmt::format("; if that is a DAT's name: {} {}", option, word);
     return {};
+}
+
+// How many letters are to be changed, put in, left out or exchanged with the next.
+std::size_t edits(std::string_view from, std::string_view to)
+{
+    std::vector<std::vector<std::size_t>> least(
+        from.size() + 1, std::vector<std::size_t>(to.size() + 1));
+    for (std::size_t i = 0; i <= from.size(); i++)
+        for (std::size_t j = 0; j <= to.size(); j++) {
+            if (i == 0 || j == 0) {
+                least[i][j] = i + j;
+                continue;
+            }
+            auto other = from[i - 1] == to[j - 1] ? 0u : 1u;
+            least[i][j] = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1,
+                                    least[i - 1][j - 1] + other});
+            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
+                least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
+        }
+    return least[from.size()][to.size()];
+}
+
+std::string command_meant(CLI::App& app, std::string_view word)
+{
+    constexpr std::size_t edits_max = 2, length_max = 16;
+    if (word.size() > length_max)
+        return {};
+    std::string nearest;
+    std::size_t least = edits_max + 1;
+    for (auto* command : app.get_subcommands({}))
+        if (auto count = edits(word, command->get_name()); count < least) {
+            least = count;
+            nearest = command->get_name();
+        }
+    return nearest.empty() ? "" : fmt::format(": did you mean {}?", nearest);
 }
 
 // The command that `first` names; all of them for --help, and for what names none.
@@ -179,6 +223,14 @@ int run_command(int argc, char** argv)
     app.footer("Each command explains itself with --help. See flux-dat(1).");
     cli::Chosen chosen;
     std::vector<std::string> after_dashes;
+    std::string help = "--help";
+    std::vector<char*> asks_for_help(argv, argv + argc);
+    if (argc > 1
+        && argv[1] == std::string_view("help")) { // help COMMAND: COMMAND --help
+        asks_for_help.erase(asks_for_help.begin() + 1);
+        asks_for_help.push_back(help.data());
+        argv = asks_for_help.data();
+    }
     std::string_view first = argc > 1 ? argv[1] : "";
     if (first == "run") {
         auto dashes = std::find(argv, argv + argc, std::string_view("--"));
@@ -189,8 +241,8 @@ int run_command(int argc, char** argv)
     // CLI11 would only say that some command is missing.
     auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
-        say(stderr, "flux-dat: there is no command \"{}\" (see flux-dat --help)\n",
-            harmless(argv[1]));
+        say(stderr, "flux-dat: there is no command \"{}\"{} (see flux-dat --help)\n",
+            harmless(argv[1]), command_meant(app, argv[1]));
         return exit_usage;
     }
     try {
@@ -208,7 +260,7 @@ int run_command(int argc, char** argv)
         }
         auto what = what_is_wrong(wrong);
         say(stderr, "{}: {}{} (see {} --help)\n", command, harmless(what),
-            hint_at(*at, what, argv[1]), command);
+            hint_at(*at, what, argc, argv), command);
         return exit_usage;
     }
     return chosen();

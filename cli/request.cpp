@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "lib/flux/constraint.h"
 #include "lib/flux/fsd.h"
+#include "lib/flux/text.h"
 
 namespace fluxdat::cli {
 
@@ -16,7 +17,16 @@ void RequestOptions::add_to(CLI::App& command)
         .add_option("-t,--time-limit", time_limit,
                     "How long the DAT lasts; a bare number is minutes")
         ->type_name("MINUTES|FSD");
-    command.add_option("-q,--queue", queue, "The queue of the parent");
+    auto take_queue = [this](const std::string& text) {
+        if (text.starts_with('-'))
+            throw CLI::ValidationError(
+                "--queue", fmt::format("{} is no queue's name; -q is the queue, as in "
+                                       "flux alloc, and --quiet is written out",
+                                       flux::in_quotes(text)));
+        queue = text;
+    };
+    command.add_option_function<std::string>("-q,--queue", take_queue,
+                                             "The queue of the parent");
     command.add_option("-B,--bank", bank, "The bank to charge");
     command.add_option("--requires", constraint, "Which nodes (RFC 35)")
         ->type_name("CONSTRAINT");

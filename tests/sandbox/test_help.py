@@ -25,7 +25,7 @@ def options_in_help(*command):
     ran = flux_dat(*command, "--help")
     assert ran.returncode == 0, ran
     return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", ran.stdout, re.M)) | set(
-        re.findall(r"^ +--[a-z-]+,(--[a-z-]+)", ran.stdout, re.M)
+        re.findall(r"^ +(?:-\w,)?--[a-z-]+,(--[a-z-]+)", ran.stdout, re.M)
     )
 
 
@@ -63,6 +63,34 @@ class Help(unittest.TestCase):
         ran = flux_dat("nosuch")
         self.assertEqual(ran.returncode, 2)
         self.assertIn("nosuch", ran.stderr)
+        self.assertNotIn("did you mean", ran.stderr)
+        for word, meant in (
+            ("stat", "start"), ("statsu", "status"), ("revoek", "revoke"), ("reports", "report"),
+        ):  # fmt: skip
+            ran = flux_dat(word)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn(f'no command "{word}": did you mean {meant}?', ran.stderr)
+
+    def test_help_is_a_command_too(self):
+        self.assertEqual(flux_dat("help").stdout, flux_dat("--help").stdout)
+        for words in (("start",), ("sandbox", "up")):
+            ran = flux_dat("help", *words)
+            self.assertEqual((ran.returncode, ran.stdout), (0, flux_dat(*words, "--help").stdout))
+        self.assertIn("no command", flux_dat("help", "nosuch").stderr)
+
+    def test_slips(self):
+        for words, says in (
+            (("extend", "demo", "1h"), "if demo is a DAT's name: flux-dat extend --dat demo 1h"),
+            (("--dat", "demo", "status"), "options come behind the command: flux-dat status --dat demo"),
+            (("--dat=demo", "stop"), "options come behind the command: flux-dat stop --dat=demo"),
+            (("start", "-q", "--name", "x"), "-q is the queue, as in flux alloc, and --quiet is written"),
+            (("check", "-q", "-N2"), "-q is the queue"),
+            (("grant", "nosuchdat", "root"), "if that is a DAT's name: flux-dat grant --dat nosuchdat"),
+        ):  # fmt: skip
+            ran = flux_dat(*words)
+            self.assertEqual(ran.returncode, 2, ran)
+            self.assertIn(says, ran.stderr)
+            self.assertEqual(ran.stderr.count("\n"), 1)
 
     def test_output_that_cannot_be_written(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
