@@ -176,11 +176,21 @@ std::vector<std::string> dat_table(const std::vector<dat::Dat>& dats, double now
     return table_lines(std::move(columns), std::move(rows), with_header, screen);
 }
 
+// Its queues are closed (--close), and what runs goes on; no SIGTERM yet, and no stop.
+static bool only_closed(const dat::Dat& dat)
+{
+    auto& window = dat.record.window;
+    return dat.phase() == "stopping" && dat.job.state != flux::job_state_cleanup
+           && dat.record.stop_at <= 0 && window.closed > 0 && window.termed <= 0;
+}
+
 std::string state_in_short(const dat::Dat& dat, double now)
 {
     std::string state(dat.phase());
     if (dat.degraded())
         state = "degraded";
+    if (only_closed(dat))
+        state = "closed";
     if (auto begin = dat.job.begin_time(); dat.job.pending() && begin > now)
         state += fmt::format(" (in {})", human_duration(begin - now));
     bool running = dat.phase() == "ready" || dat.phase() == "stopping";

@@ -25,6 +25,24 @@ class Status(SandboxTest):
         ran = self.dat("status").succeeded()
         self.assertEqual((ran.out, ran.err), ("", "flux-dat status: there is no DAT here\n"))
 
+    def test_one_that_has_ended_by_name(self):
+        self.start("--name", "demo")
+        self.dat("stop", "--now").succeeded()
+        ran = self.dat("status", "--dat", "demo").ended(3)
+        self.assert_says(ran, 'no DAT "demo", nor any other; flux-dat report --dat demo tells')
+
+    def test_the_environment_says_which(self):
+        self.start("--name", "demo")
+        env = {"FLUX_DAT": "nosuch"}
+        for command in (["status"], ["grant", GUEST], ["extend", "1h"], ["report"], ["run", "true"]):
+            ran = self.dat(*command, env=env).ended(3)
+            self.assert_says(ran, ["nosuch", "(FLUX_DAT in the environment says which)"])
+        ran = self.dat("status", "--dat", "other", env=env).ended(3)
+        self.assertNotIn("FLUX_DAT", ran.err)
+        self.dat("status", "--dat", "demo", env=env).succeeded()
+        self.assertIn("demo", self.dat("status", env={"FLUX_DAT": "demo"}).succeeded().out)
+        self.dat("status", env={"FLUX_DAT": ""}).succeeded()
+
     def test_one_line_each(self):
         first = self.start("-N2", "--name", "demo", "--user", "games")
         second = self.start("--name", "later", "--no-wait", "--begin-time", "+1h", "-t", "2h")

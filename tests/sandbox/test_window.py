@@ -144,6 +144,9 @@ class CarriedOut(WindowTest):
         eventually(lambda: self.window(jobid)["closed"], "it is closed")
         record = self.record(jobid)
         self.assertEqual((record["state"], record["stop_reason"]), ("stopping", "its window ends"))
+        rows = self.dat("status", "--dat", jobid).succeeded().out
+        self.assertRegex(rows, r"(?m)^state +closed$")
+        self.assertEqual(self.dat("status", "-n", "-o", "{state} {status}").out, "stopping closed\n")
         with self.assertRaisesRegex(OSError, "this DAT is closed: its window ends"):
             self.submit(inside, "true")
         pending = self.exceptions(inside, taken)
