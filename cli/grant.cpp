@@ -16,7 +16,11 @@ namespace {
 constexpr std::size_t file_size_max = 1u << 20; // bytes of --file
 
 // One name a line; empty lines and those that begin with # are nobody.
-Result<std::vector<std::string>> names_in_file(const std::string& path)
+struct Line {
+    std::size_t number;
+    std::string name;
+};
+Result<std::vector<Line>> lines_in_file(const std::string& path)
 {
     std::ifstream file;
     bool standard = path == "-";
@@ -25,16 +29,17 @@ Result<std::vector<std::string>> names_in_file(const std::string& path)
     std::istream& in = standard ? std::cin : file;
     if (!standard && !file)
         return fail(Exit::usage, "--file {}: {}", path, std::strerror(errno));
-    std::vector<std::string> names;
-    std::size_t size = 0;
+    std::vector<Line> names;
+    std::size_t size = 0, number = 0;
     for (std::string line; std::getline(in, line);) {
         size += line.size() + 1;
+        number++;
         if (size > file_size_max)
             return fail(Exit::usage, "--file {}: larger than {} bytes", path,
                         file_size_max);
         auto name = flux::trimmed(line);
         if (!name.empty() && !name.starts_with('#'))
-            names.emplace_back(name);
+            names.push_back({number, std::string(name)});
     }
     if (in.bad())
         return fail(Exit::usage, "--file {}: cannot be read", path);
@@ -73,21 +78,39 @@ struct Grant {
 
     bool grants() const { return what == What::grant; }
 
+    Result<> add_file(std::vector<uid_t>& uids) const
+    {
+        if (!file)
+            return {};
+        auto lines = lines_in_file(*file);
+        if (!lines)
+            return std::unexpected(lines.error());
+        for (auto& [number, name] : *lines) {
+            auto where = fmt::format("--file {}:{}", *file, number);
+            auto found = grants() ? find_users({name}, where)
+                                  : find_all({name}, where, find_former_user);
+            if (!found)
+                return std::unexpected(found.error());
+            uids.insert(uids.end(), found->begin(), found->end());
+        }
+        return {};
+    }
+
     Result<dat::Change> change() const
     {
         dat::Change change;
         auto& list = grants() ? change.grant : change.revoke;
-        auto names = users;
-        if (file) {
-            auto more = names_in_file(*file);
-            if (!more)
-                return std::unexpected(more.error());
-            names.insert(names.end(), more->begin(), more->end());
-        }
-        auto uids = grants() ? find_users(names, "USER")
-                             : find_all(names, "USER", find_former_user);
+        auto uids = grants() ? find_users(users, "USER")
+                             : find_all(users, "USER", find_former_user);
+        if (!uids && !selector && users.size() > 1
+            && !(grants() ? find_user(users[0], "") : find_former_user(users[0], "")))
+            return fail(Exit::usage,
+                        "{}; if that is a DAT's name: flux-dat {} --dat {}",
+                        uids.error().message, common.command, users[0]);
         if (!uids)
             return std::unexpected(uids.error());
+        if (auto added = add_file(*uids); !added)
+            return std::unexpected(added.error());
         auto gids = grants() ? find_groups(groups, "--group")
                              : find_all(groups, "--group", find_former_group);
         if (!gids)
@@ -162,7 +185,25 @@ struct Grant {
         if (!changed.running)
             common.note("recorded; in force when the DAT starts");
         else if (changed.everywhere && common.shows_progress())
-            common.note(fmt::format("in force on all {} ranks", changed.ranks.size()));
+            common.note(fmt::format("{}in force on all {} ranks of \"{}\"",
+                                    in_words(done), changed.ranks.size(),
+                                    dat.record.name));
+    }
+
+    // "granted alice, group lab; ", or empty.
+    std::string in_words(const dat::Named& done) const
+    {
+        std::string out;
+        auto add = [&](const char* kind, const std::string& who) {
+            if (!who.empty())
+                out += (out.empty() ? "" : ", ") + (kind + who);
+        };
+        add("", named(done.users, user_name));
+        add("group ", named(done.groups, group_name));
+        add("manager ", named(done.managers, user_name));
+        return out.empty()
+                   ? out
+                   : fmt::format("{} {}; ", grants() ? "granted" : "revoked", out);
     }
 
     // The group on the list, as it was before, that lets a user in all the same.

@@ -101,6 +101,7 @@ struct Run {
     std::uint32_t cores = 1;
     std::vector<std::string> environment, command;
     bool labels = false;
+    std::string last_notice;
     bool pipe_broken = false; // nobody reads the output any more
 
     Result<Json> jobspec() const
@@ -191,8 +192,10 @@ struct Run {
             if (common.json)
                 (void)print_output("stderr", "", text + "\n");
             else
-                for (auto line : flux::lines_of(text))
-                    (void)common.report({std::string(line)});
+                for (auto line : flux::lines_of(text)) {
+                    last_notice = line;
+                    (void)common.report({last_notice});
+                }
         };
         events.waiting = [&](flux::JobId id) {
             if (common.shows_progress())
@@ -223,7 +226,9 @@ struct Run {
             return end_by_sigpipe();
         if (!end)
             return common.report(end.error());
-        if (end->exception)
+        // An exception that says what a notice said already says nothing new.
+        if (end->exception
+            && (last_notice.empty() || !end->exception->message.ends_with(last_notice)))
             common.report(*end->exception);
         int status = end->exit_status.value_or(1);
         if (common.json)

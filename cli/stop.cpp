@@ -29,14 +29,15 @@ struct Stop {
             dat = std::move(*ended);
             already = true;
         }
+        auto what = fmt::format("the DAT \"{}\" ({})", dat->record.name,
+                                flux::format_jobid(dat->job.id));
         Json result{{"version", 1},
                     {"id", flux::format_jobid(dat->job.id)},
                     {"jobid", dat->job.id},
                     {"name", dat->record.name},
                     {"already", already}};
         if (already) {
-            common.note(fmt::format("the DAT \"{}\" ({}) has ended already",
-                                    dat->record.name, flux::format_jobid(dat->job.id)));
+            common.note(what + " has ended already");
             co_return result;
         }
         auto tell = [this](const std::string& text) {
@@ -47,6 +48,7 @@ struct Stop {
                                           interrupt, tell);
         if (!stopped)
             co_return std::unexpected(stopped.error());
+        tell(fmt::format("{} has ended", what));
         co_return result;
     }
 

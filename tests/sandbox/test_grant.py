@@ -28,6 +28,7 @@ from tests.lib.sandbox import (
 
 MANAGER = "bin"
 MEMBER = GROUP = "mail"
+from tests.lib.terminal import Terminal
 
 
 def uid(name):
@@ -271,6 +272,15 @@ class Grant(ListTest):
         self.dat("grant", "--file", names).succeeded()
         self.assertEqual(self.guests(), {GUEST, STRANGER, MEMBER})
 
+    def test_says_so_on_a_terminal(self):
+        for command, done in (("grant", "granted"), ("revoke", "revoked")):
+            with Terminal(columns=200) as terminal:
+                self.dat_background(command, STRANGER, **terminal.streams).wait().succeeded()
+                self.assertRegex(
+                    terminal.text(), rf"flux-dat {command}: {done} {STRANGER}; in force on all \d+ ranks of "
+                )
+            self.assertEqual(self.dat(command, STRANGER).succeeded().out, "")
+
     def test_by_number_and_former_users(self):
         self.dat("grant", uid(STRANGER)).succeeded()
         ran = self.dat("grant", "54321").ended(2)
@@ -403,6 +413,10 @@ class Refused(ListTest):
         self.refused("grant", "--open", "--close", says="exclude each other")
 
     def test_bad_files(self):
+        wrong = self.place / "wrong"
+        wrong.write_text(f"# the project\n\n{STRANGER}\nnosuchuser\n")
+        self.refused("grant", "--file", wrong, says=f"--file {wrong}:4 nosuchuser: there is no such")
+        self.refused("revoke", "--file", wrong, says=f"--file {wrong}:4 nosuchuser: there is no such")
         self.refused("grant", "--file", "/no/such/file", says="/no/such/file: No such file")
         big = self.place / "big"
         big.write_text("games\n" * 200000)

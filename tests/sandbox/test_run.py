@@ -243,6 +243,11 @@ class Run(SandboxTest):
         ran = self.run_in("true").ended(3)
         self.assert_says(ran, "no DAT")
 
+    def test_no_such_command_is_said_once(self):
+        ran = self.run_in("nosuchcommand")
+        self.assertNotEqual(ran.status, 0)
+        self.assertEqual(ran.err.count("nosuchcommand: No such file"), 1, ran)
+
     def test_no_such_dat(self):
         ran = self.run_in("--dat", "nosuch", "true").ended(3)
         self.assert_says(ran, ["nosuch", "demo"])

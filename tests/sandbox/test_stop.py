@@ -11,6 +11,7 @@ from tests.lib.sandbox import (
     eventually,
     needs_root,
 )
+from tests.lib.terminal import Terminal
 
 
 class Stop(SandboxTest):
@@ -37,6 +38,16 @@ class Stop(SandboxTest):
         self.dat("stop", "--dat", jobid).succeeded()  # already so
         ran = self.dat("stop", "--dat", "demo").ended(3)
         self.assert_says(ran, "demo")
+
+    def test_says_so_on_a_terminal(self):
+        for arguments, says in (([], True), (["--quiet"], False)):
+            jobid = self.start("--name", "demo")
+            with Terminal(columns=200) as terminal:
+                self.dat_background("stop", *arguments, **terminal.streams).wait().succeeded()
+                said = f'the DAT "demo" ({jobid}) has ended' in terminal.text()
+                self.assertEqual(said, says, terminal.text())
+        self.start("--name", "demo")
+        self.assertEqual(self.dat("stop").succeeded().err, "")
 
     def test_one_that_never_was(self):
         ran = self.dat("stop", "--dat", "ƒ123").ended(3)
