@@ -3,11 +3,13 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("FLUX_DAT_TEST_BUILD", TOP / "build"))
 PAGES = sorted((TOP / "man").glob("*.[158]"))
 
 
@@ -26,6 +28,13 @@ class Man(unittest.TestCase):
                 )
                 self.assertEqual(ran.stderr, "")
                 self.assertEqual(ran.returncode, 0)
+
+    def test_directories_are_those_of_the_installation(self):
+        for page in PAGES:
+            with self.subTest(page=page.name):
+                built = (BUILD / "man" / page.name).read_text()
+                self.assertIsNone(re.search(r"@\w+@|[A-Z]DIR\b(?=/)", built))
+        self.assertIn("/flux/dat/conf.d/", (BUILD / "man/flux-config-dat.5").read_text())
 
 
 if __name__ == "__main__":
