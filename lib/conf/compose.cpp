@@ -163,8 +163,11 @@ Result<std::optional<Value>> default_imp(const Inputs& inputs,
         return layer;
     }
     if (fit.error().errnum != ENOENT)
-        notices.push_back(fmt::format("the bundled IMP is not used: {}",
-                                      printable(fit.error().message)));
+        notices.push_back(fmt::format(
+            "the bundled IMP is not used: {}{}", printable(fit.error().message),
+            fit.error().errnum == EPERM && is_installed_imp(inputs.bundled_imp)
+                ? " (as root: chmod 4755)"
+                : ""));
     return inherit_imp(inputs.parent, inputs.parent_label);
 }
 

@@ -78,11 +78,14 @@ struct Inputs {
 
 // Is the IMP a regular file of root's, setuid, executable by this process, and on a
 // file system that honours setuid? The error is the reason why not, as in "PATH: not
-// setuid root".
+// setuid root", with EPERM for that, EACCES where this process may not execute it, and
+// ENOTSUP where setuid is not honoured.
 Result<> probe_setuid_imp(const std::string& path);
-// By its name it is an IMP, of flux-dat or of flux-security. Of no other program it is
-// said that it should be setuid root.
+// By its name it is an IMP, of flux-dat or of flux-security.
 bool is_named_as_imp(std::string_view path);
+// And nobody but root can have put it there, or changed it: of no other program it may
+// be said that it should be setuid root.
+bool is_installed_imp(const std::string& path);
 
 // How long an IMP may take to answer; on a loaded node one takes some milliseconds.
 constexpr double imp_answer_time_max = 10; // seconds

@@ -105,6 +105,17 @@ bool is_named_as_imp(std::string_view path)
     return name == "flux-imp" || name == "flux-dat-imp";
 }
 
+bool is_installed_imp(const std::string& path)
+{
+    auto only_of_root = [](const std::string& name) {
+        struct stat status;
+        return stat(name.c_str(), &status) == 0 && status.st_uid == 0
+               && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    };
+    return is_named_as_imp(path) && only_of_root(path)
+           && only_of_root(path.substr(0, path.rfind('/') + 1));
+}
+
 Result<> probe_setuid_imp(const std::string& path)
 {
     const std::string name = printable(path);
@@ -114,14 +125,18 @@ Result<> probe_setuid_imp(const std::string& path)
     if (!S_ISREG(status.st_mode))
         return fail("{}: not a regular file", name);
     if (status.st_uid != 0 || !(status.st_mode & S_ISUID))
-        return fail("{}: not setuid root{}", name,
-                    is_named_as_imp(path) ? " (chown root, chmod 4755)"
-                                          : ", and no IMP by its name");
+        return std::unexpected(Error{
+            fmt::format("{}: not setuid root{}", name,
+                        is_installed_imp(path)  ? ""
+                        : is_named_as_imp(path) ? ", and not only root may change it"
+                                                : ", and no IMP by its name"),
+            EPERM});
     if (eaccess(path.c_str(), X_OK) < 0)
-        return fail("{}: not executable by this user: {}", name, strerror(errno));
+        return fail_errno(errno, fmt::format("{}: not executable by this user", name));
     struct statvfs file_system;
     if (statvfs(path.c_str(), &file_system) == 0 && (file_system.f_flag & ST_NOSUID))
-        return fail("{}: its file system is mounted nosuid", name);
+        return std::unexpected(
+            Error{fmt::format("{}: its file system is mounted nosuid", name), ENOTSUP});
     return {};
 }
 

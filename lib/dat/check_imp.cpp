@@ -223,10 +223,14 @@ Verdict check_imp_program(const std::string& path)
     // Whatever it is, nobody is to be told to make it setuid root.
     if (!conf::is_named_as_imp(path))
         return failed("imp", why.message, name_an_imp);
-    if (auto at = why.message.find(" (chown root"); at != std::string::npos)
-        return failed("imp", why.message.substr(0, at),
-                      fmt::format("chown root {0} && chmod 4755 {0}", path));
-    if (why.message.ends_with("nosuid"))
+    if (!conf::is_installed_imp(path))
+        return failed(
+            "imp", why.message,
+            "install it as root, where nobody else may write; or name another "
+            "one with --imp");
+    if (why.errnum == EPERM)
+        return failed("imp", why.message, "chmod 4755 " + path);
+    if (why.errnum == ENOTSUP)
         return failed("imp", why.message,
                       fmt::format("mount -o remount,suid \"$(findmnt -no TARGET -T "
                                   "{})\", or put the IMP elsewhere",
