@@ -309,7 +309,7 @@ class Grant(ListTest):
         self.assertNotIn(f" {GUEST}", detail)
         lines = self.dat("status", "--history", "--dat", "demo").succeeded().out.splitlines()
         self.assertEqual(
-            [line.split(maxsplit=3)[2:] for line in lines[1:]],
+            [line.split(maxsplit=4)[3:] for line in lines[1:]],
             [
                 [OWNER, f"granted user {GUEST}, manager {MANAGER}"],
                 [MANAGER, f"granted user {STRANGER}"],
