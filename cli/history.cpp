@@ -57,13 +57,9 @@ flux::Task<Result<int>> show_history(const Common& common, flux::Loop& loop,
                                      std::optional<std::string> selector,
                                      bool with_header)
 {
-    auto dat = co_await dat::find_dat(parent, selector);
-    if (!dat) {
-        auto ended = co_await dat::find_ended(parent, selector);
-        if (!ended)
-            co_return std::unexpected(dat.error());
-        dat = std::move(*ended);
-    }
+    auto dat = co_await dat::find_dat_or_ended(parent, selector);
+    if (!dat)
+        co_return std::unexpected(dat.error());
     Json changes;
     auto log = co_await flux::lookup(parent, dat->job.id, "eventlog");
     if (log) {

@@ -130,14 +130,9 @@ struct Status {
                                             !no_header);
         View view(loop, selector);
         auto seen = co_await view.look(**parent);
-        if (!seen && selector && seen.error().exit == Exit::no_such_dat) {
-            Error error{
-                fmt::format("{}; flux-dat report --dat {} tells of one that has ended",
-                            seen.error().message, *selector),
-                0, Exit::no_such_dat};
+        if (!seen && selector && seen.error().exit == Exit::no_such_dat)
             co_return co_await show_unseen(common, loop, **parent, *selector,
-                                           std::move(error));
-        }
+                                           seen.error());
         if (!seen)
             co_return std::unexpected(seen.error());
         if (!view.complaint().empty())

@@ -19,16 +19,11 @@ struct Stop {
         auto parent = co_await connect_parent(loop, &interrupt);
         if (!parent)
             co_return std::unexpected(parent.error());
-        auto dat = co_await dat::find_dat(**parent, selector);
-        bool already = false;
-        if (!dat) {
-            // Named by its job id, a DAT that is over is "already so", no error.
-            auto ended = co_await dat::find_ended(**parent, selector);
-            if (!ended)
-                co_return std::unexpected(dat.error());
-            dat = std::move(*ended);
-            already = true;
-        }
+        auto dat = co_await dat::find_dat_or_ended(**parent, selector);
+        if (!dat)
+            co_return std::unexpected(dat.error());
+        // Named by its job id, a DAT that is over is "already so", no error.
+        bool already = !dat->job.active();
         auto what = fmt::format("the DAT \"{}\" ({})", dat->record.name,
                                 flux::format_jobid(dat->job.id));
         Json result{{"version", 1},

@@ -129,8 +129,51 @@ Result<Dat> select_dat(std::vector<Dat> dats,
                 flux::in_quotes(*selector), matching.size(), list_for_people(matching));
 }
 
-flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
-                                 std::optional<std::string> selector)
+namespace {
+
+// A DAT that is over, if `selector` is the job id of one.
+flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
+                                          std::optional<std::string> selector)
+{
+    auto id = flux::parse_jobid(selector.value_or(""));
+    if (!selector || !id)
+        co_return std::optional<Dat>{};
+    auto job = co_await flux::list_job(parent, *id);
+    if (!job || job->active())
+        co_return std::optional<Dat>{};
+    co_return dat_of(std::move(*job));
+}
+
+// The last DAT of that name that is over, as long as the parent remembers it.
+flux::Task<std::optional<Dat>> find_last_of_name(flux::Connection& parent,
+                                                 std::string name)
+{
+    Json constraint{{"and", Json::array({{{"name", Json::array({name})}},
+                                         {{"states", Json::array({"inactive"})}}})}};
+    auto jobs =
+        co_await flux::list_jobs(parent, std::move(constraint), flux::Ends::yes);
+    std::optional<Dat> last;
+    for (auto& job : jobs ? *jobs : std::vector<flux::JobInfo>{})
+        if (!last || job.t_inactive > last->job.t_inactive)
+            if (auto dat = dat_of(std::move(job)); dat && dat->record.name == name)
+                last = std::move(dat);
+    co_return last;
+}
+
+Error has_ended(const Dat& dat, const std::string& selector)
+{
+    return {
+        fmt::format("the DAT \"{}\" ({}) has ended, at {}; flux-dat report --dat {} "
+                    "says what it was used for",
+                    dat.record.name, flux::format_jobid(dat.job.id),
+                    flux::format_datetime(dat.job.t_inactive), selector),
+        0, Exit::no_such_dat};
+}
+
+} // namespace
+
+flux::Task<Result<Dat>> find_dat_or_ended(flux::Connection& parent,
+                                          std::optional<std::string> selector)
 {
     // What is named by its id must not hang on what is on the jobs of others.
     if (auto id = flux::parse_jobid(selector.value_or("")); id && selector) {
@@ -143,27 +186,22 @@ flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
     if (!dats)
         co_return std::unexpected(std::move(dats.error()));
     auto dat = select_dat(std::move(*dats), selector, geteuid());
-    if (dat || dat.error().exit != Exit::no_such_dat)
+    if (dat || dat.error().exit != Exit::no_such_dat || !selector)
         co_return dat;
     if (auto ended = co_await find_ended(parent, selector))
-        co_return fail(Exit::no_such_dat, "the DAT \"{}\" ({}) has ended, at {}",
-                       ended->record.name, flux::format_jobid(ended->job.id),
-                       flux::format_local_time(ended->job.t_inactive));
+        co_return std::move(*ended);
+    if (auto last = co_await find_last_of_name(parent, *selector))
+        co_return std::unexpected(has_ended(*last, *selector));
     co_return dat;
 }
 
-flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
-                                          std::optional<std::string> selector)
+flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
+                                 std::optional<std::string> selector)
 {
-    if (!selector)
-        co_return std::optional<Dat>{};
-    auto id = flux::parse_jobid(*selector);
-    if (!id)
-        co_return std::optional<Dat>{};
-    auto job = co_await flux::list_job(parent, *id);
-    if (!job || job->active())
-        co_return std::optional<Dat>{};
-    co_return dat_of(std::move(*job));
+    auto dat = co_await find_dat_or_ended(parent, selector);
+    if (dat && !dat->job.active())
+        co_return std::unexpected(has_ended(*dat, *selector));
+    co_return dat;
 }
 
 bool same_but_for_case(std::string_view a, std::string_view b)

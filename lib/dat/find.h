@@ -45,13 +45,13 @@ flux::Task<Result<std::vector<Dat>>> list_dats(flux::Connection& parent);
 Result<Dat> select_dat(std::vector<Dat> dats,
                        const std::optional<std::string>& selector, uid_t caller);
 
-// list_dats() and select_dat(); of one that has ended, named by its job id, the error
-// (exit 3) says so.
+// list_dats() and select_dat(). What has ended is no DAT any more: exit 3, and the
+// error says when that was.
 flux::Task<Result<Dat>> find_dat(flux::Connection& parent,
                                  std::optional<std::string> selector);
 
-// A DAT that is over, if `selector` is the job id of one.
-flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
+// As find_dat(), and one that is over where it is named by its job id.
+flux::Task<Result<Dat>> find_dat_or_ended(flux::Connection& parent,
                                           std::optional<std::string> selector);
 
 // Another name that differs from this one in nothing but the case of its letters.

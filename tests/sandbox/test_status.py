@@ -28,8 +28,15 @@ class Status(SandboxTest):
     def test_one_that_has_ended_by_name(self):
         self.start("--name", "demo")
         self.dat("stop", "--now").succeeded()
-        ran = self.dat("status", "--dat", "demo").ended(3)
-        self.assert_says(ran, 'no DAT "demo", nor any other; flux-dat report --dat demo tells')
+        said = ['the DAT "demo"', "has ended, at 20", " UTC; flux-dat report --dat demo says"]
+        for command in ("status", "stop", "grant"):
+            arguments = ["bin"] if command == "grant" else []
+            self.assert_says(self.dat(command, "--dat", "demo", *arguments).ended(3), said)
+        last = self.start("--name", "demo")
+        self.dat("stop", "--now").succeeded()
+        self.assert_says(self.dat("status", "--dat", "demo").ended(3), last)
+        ran = self.dat("status", "--dat", "other").ended(3)
+        self.assert_says(ran, 'there is no DAT "other", nor any other')
 
     def test_the_environment_says_which(self):
         self.start("--name", "demo")
