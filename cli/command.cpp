@@ -39,14 +39,14 @@ std::unexpected<Error> not_found(const char* kind, const std::string& name,
 int Common::report(const Error& error) const
 {
     bool of_dat = error.exit == Exit::no_such_dat || error.exit == Exit::several_match;
-    say(stderr, "flux-dat {}: {}{}\n", command, harmless(error.message),
-        of_dat && dat_is_of_environment ? " (FLUX_DAT in the environment says which)"
-                                        : "");
+    say_wrapped(fmt::format("flux-dat {}: {}{}", command, harmless(error.message),
+                            of_dat && dat_is_of_environment
+                                ? " (FLUX_DAT in the environment says which)"
+                                : ""));
     return static_cast<int>(error.exit);
 }
 
-// On a terminal in whole words; elsewhere, as in a crontab's mail, one line.
-static void say_wrapped(const std::string& text)
+void say_wrapped(const std::string& text)
 {
     auto screen = screen_of(STDERR_FILENO);
     if (!screen.terminal || screen.columns == 0)

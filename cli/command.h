@@ -24,6 +24,10 @@ using flux::Json;
 // The subcommand that the command line chose, to run once it was parsed.
 using Chosen = std::function<int()>;
 
+// A line of text on stderr: on a terminal on as many as it takes, in whole words;
+// elsewhere, as in a crontab's mail, on one.
+void say_wrapped(const std::string& text);
+
 struct Common {
     std::string command; // "start": for messages
     bool json = false;

@@ -241,8 +241,9 @@ int run_command(int argc, char** argv)
     // CLI11 would only say that some command is missing.
     auto named = [&](CLI::App* sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
-        say(stderr, "flux-dat: there is no command \"{}\"{} (see flux-dat --help)\n",
-            harmless(argv[1]), command_meant(app, argv[1]));
+        cli::say_wrapped(
+            fmt::format("flux-dat: there is no command \"{}\"{} (see flux-dat --help)",
+                        harmless(argv[1]), command_meant(app, argv[1])));
         return exit_usage;
     }
     try {
@@ -259,8 +260,9 @@ int run_command(int argc, char** argv)
             command += " " + at->get_name();
         }
         auto what = what_is_wrong(wrong);
-        say(stderr, "{}: {}{} (see {} --help)\n", command, harmless(what),
-            hint_at(*at, what, argc, argv), command);
+        cli::say_wrapped(fmt::format("{}: {}{} (see {} --help)", command,
+                                     harmless(what), hint_at(*at, what, argc, argv),
+                                     command));
         return exit_usage;
     }
     return chosen();
