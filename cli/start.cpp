@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "cli/start_options.h"
+#include "lib/clock.h"
 #include "lib/flux/datetime.h"
 #include "lib/say.h"
 
@@ -25,9 +26,20 @@ struct Start {
             command, "How long to wait before giving up with status 5; the job stays");
     }
 
+    // Where nothing is done no instance is asked, and a sandbox's clock that somebody
+    // forgot in the environment would make it so for ever, without a word.
+    static Result<> check_clock()
+    {
+        if (clock_setting().empty())
+            return {};
+        flux::Loop loop;
+        auto parent = loop.run(connect_parent(loop));
+        return parent ? Result<>() : std::unexpected(parent.error());
+    }
+
     int do_nothing(const dat::Submission& submission, dat::Timeliness due) const
     {
-        auto begin = flux::format_local_time(*submission.begin_time);
+        auto begin = flux::format_datetime(*submission.begin_time);
         if (due == dat::Timeliness::early)
             common.note(fmt::format("it is too early: \"{}\" begins at {}, and is "
                                     "submitted {} before; nothing is done",
@@ -118,6 +130,9 @@ struct Start {
             auto due = arguments.keep_to_window(*parsed);
             if (!due)
                 return common.report(due.error());
+            auto clock = *due == dat::Timeliness::now ? Result<>() : check_clock();
+            if (!clock)
+                return common.report(clock.error());
             if (*due != dat::Timeliness::now)
                 return do_nothing(parsed->submission, *due);
         }

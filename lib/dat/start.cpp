@@ -41,7 +41,7 @@ std::string describe(const flux::Event& event)
 {
     auto what = flux::text_at(event.context, "description");
     if (auto begin = flux::begin_time_in(what)) // a number that nobody reads
-        what = "its begin time, " + flux::format_local_time(*begin);
+        what = "its begin time, " + flux::format_datetime(*begin);
     if (event.name == "dependency-add")
         return "waiting for " + what;
     if (event.name == "priority")

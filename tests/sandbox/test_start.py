@@ -165,6 +165,13 @@ class Start(SandboxTest):
         self.assertTrue(second.json()["already"])
         self.assertEqual(len(self.dats()), 1)
 
+    def test_a_sandbox_clock_that_was_forgotten_does_not_decide(self):
+        ran = self.dat(
+            *self.start_arguments("-t", "1h", "--begin-time", "tomorrow 18:00", "--early", "1h"),
+            env={"FLUX_DAT_SANDBOX_CLOCK": "2@1000"},
+        )  # fmt: skip
+        self.assert_says(ran.ended(2), ["FLUX_DAT_SANDBOX_CLOCK is set", "unset it"])
+
     def test_options_of_flux_alloc(self):
         self.start(
             "-N1", "-t", "90", "--requires", "rank:2", "--urgency", "20",
