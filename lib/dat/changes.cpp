@@ -310,11 +310,13 @@ Change Desired::narrowed(const Change& change,
                          const std::vector<const Change*>& others) const
 {
     Named theirs;
-    for (auto* other : others)
+    bool keeps_any = kept_open_ || !kept_users_.empty() || !kept_groups_.empty();
+    for (auto* other : others) {
         (theirs += other->grant) += other->revoke;
+        keeps_any |= other->keep_jobs;
+    }
     // Whom a revoke names loses what was kept, on whatever ground.
-    bool ends_kept = !change.keep_jobs
-                     && (kept_open_ || !kept_users_.empty() || !kept_groups_.empty());
+    bool ends_kept = !change.keep_jobs && keeps_any;
     auto revoked = [&](const auto& ids, const auto& by_others, const auto& list) {
         using Id = typename std::decay_t<decltype(ids)>::value_type;
         return those<Id>(ids, by_others,

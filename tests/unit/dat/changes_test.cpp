@@ -320,6 +320,26 @@ TEST_CASE("what a change names in vain is left out of it")
     CHECK(list.narrowed(change, {&other}).grant == Named{{1001, 1003}, {}, {}});
 }
 
+TEST_CASE("a revoke ends jobs that another change, which is not there yet, keeps")
+{
+    auto record = first_record({});
+    record.guests.open = true;
+    Desired list(record, owner, 10);
+    Change shut = granting({});
+    shut.open = false;
+    shut.keep_jobs = true;
+    Change change = revoking({1001});
+    auto no_groups = [](uid_t) { return std::vector<gid_t>{}; };
+    auto keeps = [&](const Change& after) {
+        auto then = list;
+        REQUIRE(then.apply(shut, 20));
+        REQUIRE(then.apply(after, 30));
+        return then.keeps(1001, 15, no_groups);
+    };
+    CHECK_FALSE(keeps(change));
+    CHECK_FALSE(keeps(list.narrowed(change, {&shut})));
+}
+
 TEST_CASE("without those named in vain a change does the same")
 {
     // Random, and the same at each run.
@@ -331,7 +351,7 @@ TEST_CASE("without those named in vain a change does the same")
         return ids;
     };
     Desired list(first_record({1001, 1002}, {31}), owner, 0);
-    for (int when = 1; when < 3000; when++) {
+    auto some_change = [&] {
         Change change = granting(some(1000));
         change.grant.groups = some(20);
         change.grant.managers = some(30);
@@ -339,9 +359,21 @@ TEST_CASE("without those named in vain a change does the same")
         change.keep_jobs = random() % 2;
         if (random() % 4 == 0)
             change.open = random() % 2;
+        return change;
+    };
+    for (int when = 1; when < 3000; when++) {
+        auto change = some_change(), before = some_change();
         auto whole = list, narrow = list;
+        std::vector<const Change*> others;
+        if (random() % 2) { // that is not there yet, and may come first or not at all
+            others = {&before};
+            if (random() % 2) {
+                REQUIRE(whole.apply(before, when - 0.25));
+                REQUIRE(narrow.apply(before, when - 0.25));
+            }
+        }
         auto one = whole.apply(change, when);
-        auto other = narrow.apply(list.narrowed(change), when);
+        auto other = narrow.apply(list.narrowed(change, others), when);
         REQUIRE(one);
         REQUIRE(other);
         auto sorted = [](Named named) {
@@ -357,7 +389,8 @@ TEST_CASE("without those named in vain a change does the same")
         CHECK(to_json(whole) == to_json(narrow));
         for (uid_t uid = 1000; uid < 1005; uid++)
             for (gid_t gid = 20; gid < 25; gid++)
-                for (double submitted : {when - 5.5, when - 0.5, when + 0.5}) {
+                for (double submitted :
+                     {when - 5.5, when - 0.5, when - 0.1, when + 0.5}) {
                     auto groups = [gid](uid_t) { return std::vector<gid_t>{gid}; };
                     CHECK(whole.keeps(uid, submitted, groups)
                           == narrow.keeps(uid, submitted, groups));
