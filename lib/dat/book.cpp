@@ -10,9 +10,6 @@ namespace fluxdat::dat {
 
 namespace {
 
-// Seconds in which a change that was posted must come back in the job's eventlog. It
-// does in some milliseconds.
-constexpr double event_time_max = 20;
 // A memo that says where in the eventlog we are; it means nothing to others.
 constexpr const char* mark_key = "dat_mark";
 
@@ -63,6 +60,9 @@ flux::Task<Result<>> Book::take_up(double expiration)
     std::function<void(flux::Event)> take = [&](flux::Event event) {
         if (auto moved = expiration_in(event)) // which may be newer
             expiration_ = *moved;
+        if (!late_.empty())
+            if (auto change = change_in(event))
+                late_.erase(change->key);
         ledger.take(std::move(event));
     };
     auto read = co_await read_eventlog(std::move(take));
@@ -202,6 +202,7 @@ flux::Task<Result<>> Book::follow()
 
 void Book::take_change(const Change& change, double when)
 {
+    late_.erase(change.key);
     auto effect = desired_.apply(change, when);
     if (effect && !effect->none())
         audit(fmt::format("user {} {} (generation {})", change.by, summary(*effect),
@@ -229,20 +230,23 @@ flux::Task<Result<Book::Made>> Book::change(Change change)
     auto trial = Desired(desired_).apply(change, 0);
     if (!trial)
         co_return std::unexpected(trial.error());
-    if (trial->none() && posted_.empty()) // so already
+    if (trial->none() && posted_.empty() && late_.empty()) // so already
         co_return Made{desired_.guests().generation, std::move(*trial)};
     // What is posted stays for good. Whom it names in vain is not worth that.
     std::vector<const Change*> before;
     for (auto& [key, other] : posted_)
         before.push_back(other->change);
-    change = desired_.narrowed(change, before);
+    if (late_.empty()) // else somebody may come, or go, before this after all
+        change = desired_.narrowed(change, before);
     Posted posted{&change};
     posted_[change.key] = &posted;
     Json memo{{change_key, to_json(change)}};
     auto sent = co_await flux::memo(*links_.parent, links_.id, std::move(memo));
     if (sent && !posted.seen.reason())
-        (void)co_await links_.loop.sleep(event_time_max, &posted.seen); // either way
+        (void)co_await links_.loop.sleep(event_time_, &posted.seen); // either way
     posted_.erase(change.key);
+    if (!posted.generation && (sent || sent.error().errnum == ECONNRESET))
+        late_.insert(change.key);
     if (!sent)
         co_return fail("cannot post the change: {}", sent.error().message);
     if (!posted.effect)

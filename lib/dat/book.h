@@ -13,16 +13,22 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 namespace fluxdat::dat {
+
+// Seconds in which a change that was posted must come back in the job's eventlog. It
+// does in some milliseconds.
+constexpr double event_time_max = 20;
 
 class Book
 {
 public:
     // `first` is the record with which the DAT was submitted or adopted.
-    Book(Links& links, Record first)
-        : links_(links), first_(std::move(first)), record_(first_)
+    Book(Links& links, Record first, double event_time = event_time_max)
+        : links_(links), first_(std::move(first)), event_time_(event_time),
+          record_(first_)
     {
     }
 
@@ -65,7 +71,8 @@ public:
     flux::Task<Result<>> follow();
 
     // Makes a change known to the job's eventlog, and gives what it was when it came
-    // from there.
+    // from there. One that was given up, since it did not come back in time, may come
+    // later, and is in force then.
     struct Made {
         std::uint64_t generation = 0;
         Desired::Effect effect;
@@ -102,12 +109,14 @@ private:
 
     Links& links_;
     const Record first_; // as the DAT was submitted
+    const double event_time_;
     Record record_;
     double expiration_ = 0; // of the job
     Json posted_record_;    // as it was posted last; null: not known
     Desired desired_;
     Ledger ledger_; // of the eventlog, as far as desired_ has it in it
     std::map<std::string, Posted*> posted_; // by key, in the frames of who waits
+    std::set<std::string> late_; // keys of those given up, which may still come
     std::optional<std::uint32_t> ranks_up_; // once the DAT's broker has told
     std::unique_ptr<Doors> doors_;
     bool announced_ = false;

@@ -40,11 +40,14 @@ Change granting(uid_t user)
 struct Log {
     std::vector<std::string> log; // of the parent's thread, but before it is asked
     std::optional<flux::Message> watch;
+    std::size_t told = 0; // of the log, to whom watches it
+    std::atomic<bool> stuck = false;
     std::atomic<int> posted = 0;
     std::atomic<std::size_t> largest_change = 0;
 };
 
-// A parent that has the job's eventlog: what is posted comes back in it.
+// A parent that has the job's eventlog: what is posted comes back in it, once it is not
+// stuck.
 class Parent : public Log, public FakeDat
 {
 public:
@@ -58,30 +61,30 @@ public:
             log.push_back(flux::dump_json(event(memo)) + "\n");
             posted++;
             client.respond(request, "{}");
-            if (watch)
-                tell(client, log.back());
+            tell_news(client);
         };
         parent["job-info.eventlog-watch"] = [this](auto& client, auto& request) {
             watch = request;
-            for (auto& line : log)
-                tell(client, line);
+            tell_news(client);
         };
     }
 
 private:
-    void tell(FakeBroker::Client& client, const std::string& line)
+    void tell_news(FakeBroker::Client& client)
     {
-        client.respond_json(*watch, Json{{"event", line}});
+        for (; watch && !stuck && told < log.size(); told++)
+            client.respond_json(*watch, Json{{"event", log[told]}});
     }
 };
 
 struct Supervisor {
     flux::Loop loop;
     Links links{loop, false};
-    Book book{links, first_record()};
+    Book book;
     int lists = 0;
 
-    Supervisor()
+    explicit Supervisor(double event_time = event_time_max)
+        : book(links, first_record(), event_time)
     {
         book.on_list = [this] { lists++; };
         book.on_expiration = [] {};
@@ -133,6 +136,39 @@ TEST_CASE("What a change would not do is not posted")
         REQUIRE(made);
         CHECK(made->effect.none());
         CHECK(parent.posted == before);
+        co_return true;
+    });
+}
+
+TEST_CASE("Who is granted by a change that comes too late is revoked by the next one")
+{
+    Parent parent;
+    Supervisor self(0.05);
+    self.run(parent, [&]() -> flux::Task<bool> {
+        parent.stuck = true;
+        auto made = co_await self.book.change(granting(1002));
+        REQUIRE(!made);
+        CHECK(made.error().message
+              == "the change was posted, and is not to be found in the eventlog of the "
+                 "DAT's job");
+        CHECK(self.book.desired().guests().users == std::vector<uid_t>{1001});
+        int before = parent.posted;
+        parent.stuck = false; // both events come, once the second is posted
+        Change revoking;
+        revoking.key = new_change_key();
+        revoking.by = getuid();
+        revoking.revoke.users = {1002};
+        (void)co_await self.book.change(revoking); // in time or not
+        CHECK(parent.posted == before + 1);
+        bool both = co_await test::comes_true(
+            self.loop, [&] { return self.book.desired().guests().generation == 3; });
+        CHECK(both);
+        CHECK(self.book.desired().guests().users == std::vector<uid_t>{1001});
+        // Nothing is to come any more.
+        revoking.key = new_change_key();
+        made = co_await self.book.change(revoking);
+        REQUIRE(made);
+        CHECK(parent.posted == before + 1);
         co_return true;
     });
 }
