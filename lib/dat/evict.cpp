@@ -5,6 +5,7 @@
 #include "lib/flux/services.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace fluxdat::dat {
 
@@ -21,13 +22,15 @@ constexpr auto id_before_news = static_cast<flux::JobId>(-1);
 } // namespace
 
 Evictor::Evictor(flux::Loop& loop, flux::Connection& dat, Lookups& lookups,
-                 std::string name)
-    : loop_(loop), dat_(dat), lookups_(lookups), name_(std::move(name))
+                 std::string name, double tell_pause)
+    : loop_(loop), dat_(dat), lookups_(lookups), name_(std::move(name)),
+      tell_pause_(tell_pause)
 {
 }
 
 flux::Task<void> Evictor::follow(flux::Interrupt& end)
 {
+    end_ = &end;
     double pause = retry_pause_min;
     while (true) {
         auto jobs_known = journal_jobs_;
@@ -149,9 +152,21 @@ void Evictor::judge(flux::JobId id, Job& job)
 flux::Task<void> Evictor::judge_by_groups()
 {
     looking_up_++;
-    while (!by_groups_.empty() && !dat_.lost()) {
-        auto next = by_groups_.extract(by_groups_.begin());
-        auto account = co_await lookups_.of(next.key());
+    while (!by_groups_.empty() && !dat_.lost() && !(end_ && end_->reason())) {
+        // In turn: who submits without end is not always the first.
+        auto at = by_groups_.upper_bound(looked_up_last_);
+        auto next =
+            by_groups_.extract(at == by_groups_.end() ? by_groups_.begin() : at);
+        looked_up_last_ = next.key();
+        auto account = co_await lookups_.of(next.key(), end_);
+        if (end_ && end_->reason())
+            break; // which is why it could not be told
+        if (!account.groups) {
+            unknown_.merge(next.mapped());
+            if (!std::exchange(waiting_, true))
+                loop_.spawn(judge_unknown());
+            continue;
+        }
         auto groups = [&](uid_t) { return account.groups; };
         for (auto id : next.mapped())
             if (auto found = jobs_.find(id); found != jobs_.end()
@@ -160,6 +175,18 @@ flux::Task<void> Evictor::judge_by_groups()
                 evict(id, found->second);
     }
     looking_up_--;
+}
+
+// Their jobs stay until it can be told.
+flux::Task<void> Evictor::judge_unknown()
+{
+    (void)co_await loop_.sleep(tell_pause_, end_);
+    waiting_ = false;
+    if (dat_.lost() || (end_ && end_->reason()))
+        co_return;
+    for (auto id : std::exchange(unknown_, {}))
+        if (auto found = jobs_.find(id); found != jobs_.end())
+            judge(id, found->second);
 }
 
 flux::Task<void> Evictor::cancel(flux::JobId id, uid_t user)

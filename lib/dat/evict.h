@@ -19,13 +19,14 @@ namespace fluxdat::dat {
 class Evictor
 {
 public:
-    // `name` is the DAT's, for the note. All three must outlive follow().
-    Evictor(flux::Loop& loop, flux::Connection& dat, Lookups& lookups,
-            std::string name);
+    // `name` is the DAT's, for the note. All three must outlive follow(). Who cannot be
+    // told to be on the list is looked up again after `tell_pause` seconds.
+    Evictor(flux::Loop& loop, flux::Connection& dat, Lookups& lookups, std::string name,
+            double tell_pause = 60);
 
     // Follows the jobs until the connection is lost or `end` is raised. Where it cannot
     // for a while, the door and the IMP are all that keeps a revoked guest out: it says
-    // so in the log, and tries again.
+    // so in the log, and tries again. Once `end` is raised, no lookup is waited for.
     flux::Task<void> follow(flux::Interrupt& end);
 
     // Why the jobs cannot be followed at the moment; empty where they are.
@@ -52,12 +53,15 @@ private:
     bool may_stay(const Job& job, const Desired::GroupsOf& groups) const;
     void evict(flux::JobId id, Job& job);
     flux::Task<void> judge_by_groups();
+    flux::Task<void> judge_unknown();
     flux::Task<void> cancel(flux::JobId id, uid_t user);
 
     flux::Loop& loop_;
     flux::Connection& dat_;
     Lookups& lookups_;
     std::string name_, fault_;
+    double tell_pause_;
+    flux::Interrupt* end_ = nullptr; // of follow(), once that is called
     Desired desired_;
     bool has_list_ = false;
     std::map<flux::JobId, Job> jobs_;
@@ -66,6 +70,9 @@ private:
     // What hangs on the groups of a user, and how many look these up.
     std::map<uid_t, std::set<flux::JobId>> by_groups_;
     int looking_up_ = 0;
+    uid_t looked_up_last_ = 0;
+    std::set<flux::JobId> unknown_; // of those whose groups could not be told
+    bool waiting_ = false;          // to look these up again
 };
 
 } // namespace fluxdat::dat

@@ -31,8 +31,8 @@ class Worker
 public:
     Worker(flux::Loop& loop, DatFile file)
         : links_(loop, file.adopted), book_(links_, std::move(file.record)),
-          reporter_(links_), shutdown_(links_, book_), lookups_(loop),
-          requests_(links_, book_, shutdown_, lookups_)
+          reporter_(links_), shutdown_(links_, book_), lookups_(loop), asked_(loop),
+          requests_(links_, book_, shutdown_, asked_)
     {
         requests_.evictor_fault = [this] { return watch_->evictor_fault(); };
     }
@@ -153,7 +153,7 @@ private:
     Book book_;
     Reporter reporter_;
     Shutdown shutdown_;
-    Lookups lookups_;
+    Lookups lookups_, asked_; // whoever asks must not hold up who watches
     Requests requests_;
     std::unique_ptr<Watch> watch_; // once there is a connection to the DAT
 };
