@@ -26,6 +26,20 @@ std::optional<flux::JobId> job_ended_early(std::string_view reason)
     return job ? std::optional(*job) : std::nullopt;
 }
 
+Result<bool> is_off_list(const Desired& list, uid_t user,
+                         const std::optional<std::vector<gid_t>>& groups)
+{
+    bool unknown = false;
+    bool on = list.admits(user, [&](uid_t) {
+        unknown = !groups;
+        return groups;
+    });
+    if (on && unknown)
+        return fail("it cannot be told at the moment in which groups the user {} is",
+                    user);
+    return !on;
+}
+
 void Drains::apply(const Json& answer)
 {
     auto take = [this](const std::string& name, const Json& event) {
@@ -91,6 +105,8 @@ flux::Task<void> Undrainer::work()
         auto judged = co_await judge(*drain);
         if (judged)
             continue;
+        if (end_.reason())
+            break; // which may be why
         complain(
             fmt::format("cannot tell whether the nodes are to be undrained that the "
                         "job {} drained: {}",

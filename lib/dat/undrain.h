@@ -25,6 +25,11 @@ namespace fluxdat::dat {
 // The job that a drain's reason is about, if it is of this kind.
 std::optional<flux::JobId> job_ended_early(std::string_view reason);
 
+// Whether a user is off that list, or an error where it cannot be told since the groups
+// are not known.
+Result<bool> is_off_list(const Desired& list, uid_t user,
+                         const std::optional<std::vector<gid_t>>& groups);
+
 // Which ranks are drained for such a job, as an instance's resource eventlog tells
 // (`flux resource eventlog` shows it): events "restart", "drain" and "undrain". What it
 // does not say, or says in another way than expected, changes nothing.

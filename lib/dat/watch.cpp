@@ -62,14 +62,19 @@ flux::Task<void> Watch::follow_ranks()
 // may differ by a little; so of what is told as it happens, the list as it is, too.
 flux::Task<Result<bool>> Watch::was_off_list(uid_t user, Drains::Drain drain)
 {
-    auto account = co_await lookups_.of(user);
-    auto groups = [&](uid_t) { return account.groups; };
-    if (drain.current && !book_.desired().admits(user, groups))
+    auto account = co_await lookups_.of(user, &links_.end);
+    Result<bool> is_off = false;
+    if (drain.current)
+        is_off = is_off_list(book_.desired(), user, account.groups);
+    if (is_off && *is_off)
         co_return true;
     auto then = book_.list_at(drain.when);
     if (!then)
         co_return std::unexpected(then.error());
-    co_return !then->admits(user, groups);
+    auto was_off = is_off_list(*then, user, account.groups);
+    if (!was_off || *was_off)
+        co_return was_off;
+    co_return is_off; // or it cannot be told yet
 }
 
 flux::Task<void> Watch::follow_jobs()

@@ -38,6 +38,22 @@ TEST_CASE("The job that a drain is about")
         CHECK(!job_ended_early(other));
 }
 
+TEST_CASE("Whose groups cannot be told is not taken to be on the list, nor off it")
+{
+    Record record;
+    record.guests = {1, false, {17}, {20}};
+    Desired list(record, 1, 0);
+    CHECK(*is_off_list(list, 18, std::vector<gid_t>{19}));
+    CHECK_FALSE(*is_off_list(list, 18, std::vector<gid_t>{20}));
+    CHECK_FALSE(*is_off_list(list, 17, std::nullopt));
+    auto unknown = is_off_list(list, 18, std::nullopt);
+    REQUIRE(!unknown);
+    CHECK(unknown.error().message
+          == "it cannot be told at the moment in which groups the user 18 is");
+    record.guests.groups.clear(); // then nobody needs to know
+    CHECK(*is_off_list(Desired(record, 1, 0), 18, std::nullopt));
+}
+
 TEST_CASE("Ranks that are drained for a job that ended early")
 {
     Drains drains;
