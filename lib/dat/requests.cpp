@@ -16,6 +16,13 @@ namespace {
 // Questions that are worked on at a time; more are for later (EAGAIN). A status starts
 // a process on every rank, and a guest may ask without waiting for answers.
 constexpr int statuses_max = 8, admissions_max = 64;
+// Histories, each of which is made in one go and holds its place for some seconds:
+// that takes time, and room until it is sent.
+constexpr int histories_max = 2;
+constexpr double history_pause = 1;
+// Changes by managers that wait for their event. What each costs grows with the others'
+// (Desired::narrowed), and none of them is in the eventlog's size yet.
+constexpr int managers_changes_max = 16;
 // Seconds for all that a status is put together from. Some requests are never answered
 // (Doors::up(), doors.h), and an IMP may hang; whoever asks waits for 30 s (ask.cpp).
 constexpr double status_time_max = 20;
@@ -24,6 +31,9 @@ constexpr double status_time_max = 20;
 // stays in it for good, and so does the record after it, which has the whole list: some
 // 200 KB where there are 8000 guests, and 1 KB where there are a few.
 constexpr std::size_t managers_eventlog_max = 16u << 20;
+// And above which they cannot revoke any more. Who is to go must go for longer than
+// somebody can come; what that takes has an end, since nobody comes any more.
+constexpr std::size_t managers_revoke_max = 3 * managers_eventlog_max;
 
 const Json::json_pointer imp_path("/exec/imp");
 
@@ -94,7 +104,8 @@ void Requests::handle(const flux::Message& request)
             return parent.respond_error(
                 request, EPERM,
                 "the history of this DAT is for its owner and managers");
-        links_.respond(request, {{"changes", book_.history()}});
+        if (!is_busy(request, histories_, histories_max))
+            links_.loop.spawn(answer_history(request));
     } else if (method == "stop") {
         if (!owner)
             return parent.respond_error(
@@ -111,7 +122,12 @@ void Requests::handle(const flux::Message& request)
         if (!change)
             return parent.respond_error(request, change.error().errnum,
                                         change.error().message);
-        links_.loop.spawn(change_list(request, std::move(*change)));
+        if (owner)
+            links_.loop.spawn(
+                change_list(request, std::move(*change), owners_changes_));
+        else if (!is_busy(request, managers_changes_, managers_changes_max))
+            links_.loop.spawn(
+                change_list(request, std::move(*change), managers_changes_));
     } else if (method != "disconnect") {
         parent.respond_error(
             request, ENOSYS,
@@ -157,18 +173,24 @@ Result<Change> Requests::requested_change(const flux::Message& request, bool own
                               "the owner of the DAT \"{}\" ({})",
                               book_.record().name, owner_),
                   EPERM});
-    if (!owner && book_.eventlog_size() > managers_eventlog_max)
+    bool adds = !change->grant.empty();
+    if (!owner
+        && book_.eventlog_size() > (adds ? managers_eventlog_max : managers_revoke_max))
         return std::unexpected(Error{
             fmt::format("the DAT \"{}\" was changed so often that its history has "
-                        "{} MiB; only its owner ({}) can change its guest list now",
-                        book_.record().name, book_.eventlog_size() >> 20, owner_),
+                        "{} MiB; only its owner ({}) can {} now",
+                        book_.record().name, book_.eventlog_size() >> 20, owner_,
+                        adds ? "grant" : "change its guest list"),
             EPERM});
     return change;
 }
 
-flux::Task<void> Requests::change_list(flux::Message request, Change change)
+flux::Task<void> Requests::change_list(flux::Message request, Change change,
+                                       int& at_work)
 {
+    std::optional<AtWork> one(at_work);
     auto done = co_await book_.change(std::move(change));
+    one.reset(); // not while the ranks are waited for
     if (!links_.parent)
         co_return; // nobody to answer: with the connection went the request
     if (!done)
@@ -293,6 +315,13 @@ flux::Task<void> Requests::answer_jobs(flux::Message request)
     if (!jobs)
         co_return links_.respond_error(request, jobs.error());
     links_.respond(request, to_json(*jobs));
+}
+
+flux::Task<void> Requests::answer_history(flux::Message request)
+{
+    AtWork one(histories_);
+    links_.respond(request, {{"changes", book_.history()}});
+    (void)co_await links_.loop.sleep(history_pause, &links_.end);
 }
 
 flux::Task<void> Requests::stop(flux::Message request, double grace)

@@ -36,7 +36,8 @@ private:
     flux::Task<void> answer_admission(flux::Message request);
     flux::Task<void> answer_status(flux::Message request);
     flux::Task<void> answer_jobs(flux::Message request);
-    flux::Task<void> change_list(flux::Message request, Change change);
+    flux::Task<void> answer_history(flux::Message request);
+    flux::Task<void> change_list(flux::Message request, Change change, int& at_work);
     flux::Task<void> stop(flux::Message request, double grace);
     flux::Task<void> undo(flux::Message request);
     Result<Change> requested_change(const flux::Message& request, bool owner,
@@ -49,8 +50,9 @@ private:
     Shutdown& shutdown_;
     Lookups& lookups_;
     std::string owner_ = std::to_string(geteuid());
-    int statuses_ = 0, admissions_ = 0; // at work
-    Json imp_;                          // describe_imp(), once it is known
+    int statuses_ = 0, admissions_ = 0, histories_ = 0; // at work
+    int managers_changes_ = 0, owners_changes_ = 0;
+    Json imp_; // describe_imp(), once it is known
 };
 
 } // namespace fluxdat::dat

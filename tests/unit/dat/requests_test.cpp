@@ -3,6 +3,7 @@
 #include "tests/unit/dat/fake_dat.h"
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 using namespace fluxdat;
 using namespace fluxdat::dat;
@@ -13,10 +14,12 @@ namespace {
 
 constexpr uid_t manager = 4242, stranger = 4243;
 
-// The answer of a supervisor, which cannot tell the groups of anybody.
+// The first answer of a supervisor, which cannot tell the groups of anybody, to that
+// many of these requests at once.
 flux::Message answer_to(FakeDat& fake, const char* topic,
                         std::uint32_t userid = flux::userid_unknown,
-                        std::string_view payload = "{}", Record record = {})
+                        std::string_view payload = "{}", Record record = {},
+                        int times = 1)
 {
     flux::Loop loop;
     Links links(loop, false);
@@ -37,8 +40,14 @@ flux::Message answer_to(FakeDat& fake, const char* topic,
         request.userid = userid;
         request.rolemask =
             userid == flux::userid_unknown ? flux::role_owner : flux::role_user;
-        requests.handle(request);
-        co_return co_await comes_true(loop, [&] { return !fake.responses().empty(); });
+        for (int i = 0; i < times; i++)
+            requests.handle(request);
+        bool answered =
+            co_await comes_true(loop, [&] { return !fake.responses().empty(); });
+        links.end.raise({"the test is over"});
+        book.close();
+        (void)co_await loop.sleep(0);
+        co_return answered;
     };
     REQUIRE(loop.run(flow()));
     return fake.responses().front();
@@ -112,11 +121,61 @@ TEST_CASE("A manager cannot make the eventlog larger and larger")
     CHECK(answer.errnum() == EPERM);
     CHECK(answer.payload_text().find("its history has 17 MiB; only its owner")
           != std::string::npos);
-    // The owner can, as far as the parent takes it.
+    // Who is to go must go, as far as the parent takes it.
+    Change leave;
+    leave.key = "x";
+    leave.revoke.users = {4000};
+    Record record;
+    record.guests = {1, false, {4000}, {}};
+    FakeDat third;
+    third.parent = fake.parent;
+    CHECK(answer_to(third, "x.guests", manager, flux::dump_json(to_json(leave)), record)
+              .payload_text()
+              .find("cannot post the change")
+          != std::string::npos);
+    // The owner can do all.
     FakeDat other;
     other.parent = fake.parent;
     CHECK(answer_to(other, "x.guests", flux::userid_unknown, asked)
               .payload_text()
               .find("cannot post the change")
           != std::string::npos);
+}
+
+TEST_CASE("Managers' changes that wait for their event have a limit, the owner's none")
+{
+    FakeDat fake;
+    fake.parent["job-manager.memo"] = [](auto& client, auto& request) {
+        client.respond(request, "{}");
+    };
+    Change change;
+    change.key = "x";
+    change.grant.users = {4000};
+    auto asked = flux::dump_json(to_json(change));
+    // No event comes, so the first to be answered is the one that is too much.
+    auto answer = answer_to(fake, "x.guests", manager, asked, {}, 17);
+    CHECK(answer.errnum() == EAGAIN);
+    CHECK(answer.payload_text()
+          == "this DAT's supervisor has too many questions at a time; try again");
+    // Of the owner's, all are posted: it is the parent that refuses.
+    FakeDat other;
+    answer = answer_to(other, "x.guests", flux::userid_unknown, asked, {}, 17);
+    CHECK(answer.payload_text().find("cannot post the change") != std::string::npos);
+}
+
+TEST_CASE("Histories have a limit at a time")
+{
+    FakeDat fake;
+    auto answer = answer_to(fake, "x.history", manager);
+    CHECK(answer.errnum() == 0);
+    FakeDat other;
+    answer_to(other, "x.history", manager, "{}", {}, 3);
+    // The last may come a little later than the first.
+    for (int look = 0; look < 30000 && other.responses().size() < 3; look++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    auto answers = other.responses();
+    REQUIRE(answers.size() == 3);
+    CHECK(answers[0].errnum() == 0);
+    CHECK(answers[1].errnum() == 0);
+    CHECK(answers[2].errnum() == EAGAIN);
 }
