@@ -276,13 +276,15 @@ std::vector<std::string> detail_rows(const Details& details, double now)
         {{"id"}, {flux::format_jobid(job.id)}},
         {{"owner"}, {fmt::format("{} ({})", user_name(job.userid), job.userid)}},
         {{"state"}, {state_in_short(dat, now)}},
-        {{"window"}, {window_in_words(dat, now)}},
-        {{"nodes"}, {fmt::format("{}: {}", job.nnodes, or_dash(job.nodelist))}},
-        {{"uri"}, {or_dash(dat.uri())}},
-        {{"open"}, {dat.record.guests.open ? "to everybody" : "no"}}};
-    if (auto coming = window_to_come(window_of(dat), now);
-        !coming.empty() && !window_of(dat).points.empty())
-        rows.insert(rows.begin() + 5, {{"next"}, {coming}});
+        {{"window"}, {window_in_words(dat, now)}}};
+    auto window = window_of(dat);
+    if (auto coming = window_to_come(window, now);
+        !coming.empty() && !window.points.empty())
+        rows.push_back({{"next"}, {coming}});
+    rows.push_back(
+        {{"nodes"}, {fmt::format("{}: {}", job.nnodes, or_dash(job.nodelist))}});
+    rows.push_back({{"uri"}, {or_dash(dat.uri())}});
+    rows.push_back({{"open"}, {dat.record.guests.open ? "to everybody" : "no"}});
     if (auto& guests = member(details.supervisor, "guests"); guests.is_object()) {
         add_guests(rows, "user", member(guests, "users"), user_name);
         add_guests(rows, "group", member(guests, "groups"), group_name);

@@ -46,7 +46,7 @@ std::string padded(std::string text, std::size_t columns, Align align = Align::l
 std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 // For people: "42s", "59m03s", "3h05m", "2d04h": the two largest units, rounded up to
-// the second. One word, so that it is one field of awk(1).
+// the smaller. One word, so that it is one field of awk(1).
 std::string human_duration(double seconds);
 
 // For people: the time of day, with the date before it where that is not the day of

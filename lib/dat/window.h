@@ -7,9 +7,9 @@
 //     warn    those who have jobs or a terminal are told, at each of --warn before it
 //     close   the queues close, --close before it: nothing is accepted, nothing starts
 //     term    SIGTERM to what runs, so that it has --grace until the end
-//     end     what is left is killed, and the DAT ends itself, end_margin before its
-//     job
-//             expires: so it ends in order, and not by the parent's timeout
+//     end     what is left is killed, and the DAT ends itself, end_margin before
+//             its job expires: so it ends in order, and not by the parent's
+//             timeout
 //
 // What would have to be done before the window began is passed over: then the window is
 // shorter than that. Not so where it was long enough and somebody cut it short: then it
