@@ -38,6 +38,7 @@ class Report(Reports, FluxTest):
     def test_stopped(self):
         jobid = self.start("-N2", "--name", "lab", "-t", "1h", "--user", GUEST)
         self.use()
+        self.dat("extend", "30m").succeeded()
         self.dat("stop").succeeded()
         [one] = self.reports("--since", "1h", "--dat", jobid)
         self.assertEqual(one["asked"]["duration"], 3600)
