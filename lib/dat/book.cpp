@@ -134,10 +134,24 @@ flux::Task<Result<>> Book::post()
     if (json == posted_record_ || removed_)
         co_return Result<>{};
     posted_record_ = std::move(json);
+    posts_++;
     auto posted = co_await post_record(*links_.parent, links_.id, record_);
     if (!posted)
         posted_record_ = nullptr;
     co_return posted;
+}
+
+// Who gives an adoption up removes the record, and a record of ours that was on its way
+// comes behind that: it would stay, with nobody behind it.
+flux::Task<void> Book::take_back_posts()
+{
+    removed_ = true; // nothing is posted any more
+    if (posts_ <= posts_seen_)
+        co_return;
+    auto again = co_await remove();
+    if (!again)
+        complain("cannot remove the record of the adoption that was given up: "
+                 + again.error().message);
 }
 
 // Where it fails since the parent is lost, announce() posts the record again; where
@@ -176,6 +190,7 @@ flux::Task<Result<>> Book::follow()
         // A `start` that was held up, or a `grant` that found the DAT pending, may
         // post its record after ours; ours is newer.
         auto seen = record_in(**event);
+        posts_seen_ += seen && number >= folded;
         if (seen && seen->state != State::submitted)
             posted_ours = true;
         else if (seen && posted_ours) {
@@ -187,7 +202,7 @@ flux::Task<Result<>> Book::follow()
         ledger_.take(**event);
         // Not by remove(), whose caller has yet to answer.
         if (links_.adopted && !removed_ && removes_record(**event)) {
-            removed_ = true;
+            co_await take_back_posts();
             links_.end.raise({"the adoption is undone"});
             co_return Result<>{};
         }

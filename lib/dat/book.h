@@ -102,6 +102,7 @@ private:
     };
 
     flux::Task<Result<>> read_eventlog(std::function<void(flux::Event)> each);
+    flux::Task<void> take_back_posts();
     void make_doors(std::uint64_t applied);
     void put_in_force();
     void take_change(const Change& change, double when);
@@ -111,8 +112,9 @@ private:
     const Record first_; // as the DAT was submitted
     const double event_time_;
     Record record_;
-    double expiration_ = 0; // of the job
-    Json posted_record_;    // as it was posted last; null: not known
+    double expiration_ = 0;                  // of the job
+    Json posted_record_;                     // as it was posted last; null: not known
+    std::size_t posts_ = 0, posts_seen_ = 0; // of the record; in the eventlog
     Desired desired_;
     Ledger ledger_; // of the eventlog, as far as desired_ has it in it
     std::map<std::string, Posted*> posted_; // by key, in the frames of who waits

@@ -29,6 +29,9 @@ constexpr double waiting_moment = 1; // seconds
 // killed, or its node is gone. (Counted from the submission where it is the only job of
 // that name; where one of ours is there, too, from then on, whatever the clocks say.)
 constexpr double settle_time_max = 30; // seconds
+// How long what is not waited for is looked at: a scheduler refuses in some
+// milliseconds.
+constexpr double refusal_time_max = 1; // seconds
 // How long a DAT that is over may take to clean up before another of its name starts
 // all the same. A node that hangs in an epilog must not keep a window shut.
 constexpr double cleanup_time_max = 60; // seconds
@@ -172,8 +175,12 @@ public:
             co_return std::unexpected(
                 co_await undo(loop_, parent_, id_, std::move(recorded.error())));
 
-        if (!options_.wait)
+        if (!options_.wait) {
+            auto refused = co_await refusal();
+            if (refused)
+                co_return std::unexpected(std::move(*refused));
             co_return Started{id_, name(), "pending", {}, {}, false};
+        }
         std::vector<flux::Task<Result<Started>>> flows;
         flows.push_back(wait_until_ready());
         flows.push_back(tell_of_waiting());
@@ -425,6 +432,23 @@ private:
                 co_return std::unexpected(*parent_.lost());
             if (!event || !*event || (*event)->name == "clean" || record_in(**event))
                 co_return Result<>{};
+        }
+    }
+
+    // Of a job that will not be waited for: what the scheduler refuses for good, as
+    // more nodes than there are, it refuses when it first sees the job. Nobody would
+    // hear of it later, and cron would submit another one at each call.
+    flux::Task<std::optional<Error>> refusal()
+    {
+        flux::Deadline limit(loop_, refusal_time_max, too_long, &interrupt_);
+        flux::EventlogWatch watch(parent_, id_, "eventlog");
+        while (true) {
+            auto event = co_await watch.next(&limit.interrupt());
+            if (!event || !*event || (*event)->name == "alloc"
+                || (*event)->name == "dependency-add") // for a begin time
+                co_return std::nullopt;
+            if (is_fatal(**event))
+                co_return exception_error(**event, id_);
         }
     }
 

@@ -135,6 +135,19 @@ class Start(SandboxTest):
         self.dat("stop", "--now").succeeded()
         self.assert_no_dat_left()
 
+    def test_no_wait_tells_what_is_refused_for_good(self):
+        arguments = self.start_arguments("--no-wait", "--quiet", f"-N{self.size + 1}")
+        for _ in range(2):
+            ran = self.dat(*arguments).ended(1)
+            self.assertEqual(ran.out, "")
+            self.assert_says(ran, [f"need {self.size + 1}"])
+        self.assert_no_dat_left()
+
+    def test_no_wait_of_one_that_has_to_wait(self):
+        self.start(f"-N{self.size}", "--name", "first")
+        self.start("--no-wait", "--name", "second")
+        self.assertEqual([dat["state"] for dat in self.dats()], ["ready", "pending"])
+
     def test_waiting_is_told_in_one_line(self):
         self.start(f"-N{self.size}", "--name", "first")
         waiting = self.dat_background(*self.start_arguments("--name", "second"))

@@ -79,12 +79,16 @@ private:
 
 struct Supervisor {
     flux::Loop loop;
-    Links links{loop, false};
+    Links links;
     Book book;
     int lists = 0;
 
     explicit Supervisor(double event_time = event_time_max)
-        : book(links, first_record(), event_time)
+        : Supervisor(first_record(), event_time)
+    {
+    }
+    explicit Supervisor(const Record& first, double event_time = event_time_max)
+        : links{loop, !first.adoption.empty()}, book(links, first, event_time)
     {
         book.on_list = [this] { lists++; };
         book.on_expiration = [] {};
@@ -136,6 +140,45 @@ TEST_CASE("What a change would not do is not posted")
         REQUIRE(made);
         CHECK(made->effect.none());
         CHECK(parent.posted == before);
+        co_return true;
+    });
+}
+
+TEST_CASE("An adoption that is given up leaves no record, whenever ours was posted")
+{
+    Record first = first_record();
+    first.adoption = "once";
+    const Json given_up = event({{"dat", nullptr}, {change_key, nullptr}});
+    Parent parent;
+    parent.log = {flux::dump_json(event({{"dat", to_json(first)}})) + "\n"};
+    parent.parent["job-info.lookup"] = [&](auto& client, auto& request) {
+        client.respond_json(request, Json{{"eventlog", parent.log.front()}});
+    };
+    bool ours_is_late = GENERATE(false, true);
+    std::atomic<int> removed = 0;
+    auto take = parent.parent["job-manager.memo"];
+    parent.parent["job-manager.memo"] = [&](auto& client, auto& request) {
+        auto memo = (*flux::parse_json(request.payload_text()))["memo"];
+        removed += memo.contains("dat") && memo["dat"].is_null();
+        if (ours_is_late && parent.posted == 0)
+            parent.log.push_back(flux::dump_json(given_up) + "\n");
+        take(client, request);
+        if (!ours_is_late && parent.posted == 1)
+            parent.log.push_back(flux::dump_json(given_up) + "\n");
+    };
+    Supervisor self(first);
+    self.run(parent, [&]() -> flux::Task<bool> {
+        auto posted = co_await self.book.announce();
+        REQUIRE(posted);
+        if (!ours_is_late) { // somebody's memo, so that the parent tells its news
+            Json note{{"note", "x"}};
+            auto other = co_await flux::memo(*self.links.parent, 1, std::move(note));
+            REQUIRE(other);
+        }
+        bool ended = co_await test::comes_true(
+            self.loop, [&] { return self.links.end.reason().has_value(); });
+        CHECK(ended);
+        CHECK(removed == ours_is_late);
         co_return true;
     });
 }
