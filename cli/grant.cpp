@@ -4,6 +4,7 @@
 #include "lib/dat/grant.h"
 #include "cli/command.h"
 #include "lib/dat/evict.h"
+#include "lib/dat/unseen.h"
 #include "lib/flux/text.h"
 
 #include <fstream>
@@ -137,7 +138,7 @@ struct Grant {
         if (!parent)
             co_return std::unexpected(parent.error());
         flux::InterruptScope closing(&interrupt, [&parent] { (*parent)->close(); });
-        auto dat = co_await dat::find_dat(**parent, selector);
+        auto dat = co_await dat::find_dat_to_use(loop, **parent, selector);
         if (!dat)
             co_return std::unexpected(interrupt.reason().value_or(dat.error()));
         auto changed =

@@ -3,6 +3,7 @@
 // flux-dat run: a command as a job in a DAT.
 #include "lib/dat/run.h"
 #include "cli/command.h"
+#include "lib/dat/unseen.h"
 #include "lib/flux/fsd.h"
 #include "lib/flux/text.h"
 #include "lib/imp/base64.h"
@@ -140,7 +141,7 @@ struct Run {
         auto parent = co_await connect_parent(loop);
         if (!parent)
             co_return parent;
-        auto dat = co_await dat::find_dat(**parent, selector);
+        auto dat = co_await dat::find_dat_to_use(loop, **parent, selector);
         if (!dat) {
             bool none = !selector && dat.error().exit == Exit::no_such_dat;
             if (none && co_await flux::attribute(**parent, "jobid"))

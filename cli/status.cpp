@@ -8,7 +8,7 @@
 #include "cli/terminal.h"
 #include "cli/view.h"
 #include "lib/clock.h"
-#include "lib/dat/ask.h"
+#include "lib/dat/unseen.h"
 #include "lib/flux/datetime.h"
 #include "lib/harmless.h"
 #include "lib/say.h"
@@ -31,52 +31,34 @@ void print(const std::vector<std::string>& lines)
         say(stdout, "{}\n", line);
 }
 
-// What a guest of a parent in private mode, who does not see the DAT's job, is told
-// by the DAT's supervisor. Only a DAT of the parent's owner can be asked: the name
-// of another's service has a uid in it that is not known here.
+// What a guest of a parent in private mode, who does not see the DAT's job, is told.
 flux::Task<Result<int>> show_unseen(const Common& common, flux::Loop& loop,
                                     flux::Connection& parent, std::string selector,
                                     Error not_found)
 {
-    auto conf = co_await flux::configuration(parent);
-    auto id = flux::parse_jobid(selector);
-    static const Json::json_pointer private_mode("/access/private-mode");
-    if (!conf || !conf->contains(private_mode) || (*conf)[private_mode] != true)
-        co_return std::unexpected(not_found);
-    not_found.message += "; this instance is in private mode, where you see your own "
-                         "jobs only: give the job id that you were told";
-    auto owner = co_await flux::attribute_number(parent, "security.owner");
-    if (!id || !owner)
-        co_return std::unexpected(not_found);
-    dat::Dat dat;
-    dat.job.id = *id;
-    dat.job.userid = *owner;
-    dat.record.service_name = dat::service_name(*owner, *id);
-    dat.record.service_rank = flux::nodeid_any;
-    Json nothing = Json::object();
-    auto answer = co_await dat::ask_supervisor(loop, parent, dat, "admission",
-                                               std::move(nothing));
-    if (!answer)
-        co_return std::unexpected(answer.error().errnum == EPERM ? answer.error()
-                                                                 : not_found);
+    auto unseen = co_await dat::find_unseen(loop, parent, std::move(selector),
+                                            std::move(not_found));
+    if (!unseen)
+        co_return std::unexpected(unseen.error());
+    auto& [dat, answer] = *unseen;
+    auto id = dat.job.id;
     if (common.json) {
-        (*answer)["version"] = 1;
-        (*answer)["id"] = flux::format_jobid(*id);
-        (*answer)["jobid"] = *id;
-        print_json(*answer);
+        answer["version"] = 1;
+        answer["id"] = flux::format_jobid(id);
+        answer["jobid"] = id;
+        print_json(answer);
         co_return 0;
     }
-    dat.job.expiration = flux::number_at(*answer, "expiration");
     auto end = dat.job.expiration > 0 ? flux::format_local_time(dat.job.expiration)
                                       : std::string("no end");
     std::vector<Row> rows{
-        {{"name"}, {flux::text_at(*answer, "name")}},
-        {{"id"}, {flux::format_jobid(*id)}},
-        {{"owner"}, {user_name(flux::integer_at<uid_t>(*answer, "owner"))}},
-        {{"state"}, {flux::text_at(*answer, "state")}},
-        {{"nodes"}, {or_dash(flux::text_at(*answer, "nodelist"))}},
+        {{"name"}, {flux::text_at(answer, "name")}},
+        {{"id"}, {flux::format_jobid(id)}},
+        {{"owner"}, {user_name(flux::integer_at<uid_t>(answer, "owner"))}},
+        {{"state"}, {flux::text_at(answer, "state")}},
+        {{"nodes"}, {or_dash(flux::text_at(answer, "nodelist"))}},
         {{"until"}, {end}},
-        {{"you"}, {"on the guest list: flux proxy " + flux::text_at(*answer, "uri")}}};
+        {{"you"}, {"on the guest list: flux proxy " + flux::text_at(answer, "uri")}}};
     print(table_lines({{"", 0, 0}, {"", 0, 0}}, std::move(rows), false, Screen{}));
     co_return 0;
 }
