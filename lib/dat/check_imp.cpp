@@ -283,17 +283,14 @@ Verdict check_perilog(const std::string& id, const std::vector<std::string>& com
                       const std::string& imp, const ImpConfig& read,
                       const std::string& user)
 {
-    if (command.size() == 3 && is_imp(command[0], imp) && command[1] == "run") {
-        if (!find_program(command[0]))
-            return failed(id,
-                          fmt::format("{} is not there or not executable", command[0]),
-                          "install it, or change job-manager." + id + ".command");
-        return run_verdict(id, command[2], read, user);
-    }
     auto program = find_program(command[0]);
     if (!program)
         return failed(id, fmt::format("{} is not there or not executable", command[0]),
                       "install it, or change job-manager." + id + ".command");
+    // An IMP that need not be the DAT's, and has a configuration of its own then.
+    if (command.size() == 3 && is_imp(command[0], imp) && command[1] == "run")
+        return run_verdict(id, command[2],
+                           *program == imp ? read : read_imp_config(*program), user);
     return passed(id, *program);
 }
 

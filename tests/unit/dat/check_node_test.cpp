@@ -41,8 +41,7 @@ std::vector<Verdict> looked_at(const std::string& text,
 Verdict prolog(const std::vector<std::string>& command, const std::string& text = good,
                const std::string& user = "flux")
 {
-    return check_perilog("prolog", command, "/usr/libexec/flux/flux-imp",
-                         config_of(text), user);
+    return check_perilog("prolog", command, command[0], config_of(text), user);
 }
 
 } // namespace
@@ -208,6 +207,20 @@ TEST_CASE("a prolog that cannot be run", "[check_node]")
     read.unreadable = "a.toml: Permission denied";
     CHECK(check_perilog("prolog", {imp, "run", "prolog"}, imp, read, "flux").found
           == Found::skipped);
+}
+
+TEST_CASE(
+    "a prolog that another IMP runs is looked up in the configuration of that one",
+    "[check_node]")
+{
+    const Scratch scratch;
+    const std::string other = scratch.file("libexec/flux/flux-imp", "", 0755);
+    auto verdict = check_perilog("prolog", {other, "run", "prolog"}, "/no/flux-dat-imp",
+                                 config_of(good), "flux");
+    CHECK(verdict.found == Found::failed);
+    CHECK(verdict.seen
+          == "the IMP knows no [run.prolog] in "
+                 + scratch / "etc/flux/imp/conf.d/*.toml");
 }
 
 TEST_CASE("an IMP that is missing or not setuid has a remedy", "[check_node]")
