@@ -372,45 +372,44 @@ Result<std::string> read_text(int directory, const std::string& path, uid_t owne
     return text;
 }
 
-Result<> check_owner(const Grants& grants, uid_t owner, const std::string& file_path)
+// Who parses the file's text: parse_grants(), or the like.
+using Parse = Result<Grants> (*)(std::string_view text, std::string_view file);
+
+Result<Grants> read_as(Parse parse, int directory, const std::string& path, uid_t owner)
 {
-    if (grants.owner != owner)
+    auto file_path = path + "/" + grants_file_name;
+    auto text = read_text(directory, path, owner);
+    if (!text)
+        return std::unexpected(text.error());
+    auto grants = parse(*text, file_path);
+    if (grants && grants->owner != owner)
         return fail("{}: says that user {} owns the DAT, but it is user {}'s file",
-                    file_path, grants.owner, owner);
-    return {};
+                    file_path, grants->owner, owner);
+    return grants;
+}
+
+// Of a list that was cut off, its header.
+Result<Grants> parse_in_force(std::string_view text, std::string_view file)
+{
+    auto grants = parse_grants(text, file);
+    LineReader lines(text, file);
+    if (Grants header; !grants && parse_header(lines, header)) {
+        header.guests.open = false;
+        grants = std::move(header);
+    }
+    return grants;
 }
 
 } // namespace
 
 Result<Grants> read_grants(int directory, const std::string& path, uid_t owner)
 {
-    auto file_path = path + "/" + grants_file_name;
-    auto text = read_text(directory, path, owner);
-    if (!text)
-        return std::unexpected(text.error());
-    auto grants = parse_grants(*text, file_path);
-    if (grants)
-        if (auto ours = check_owner(*grants, owner, file_path); !ours)
-            return std::unexpected(ours.error());
-    return grants;
+    return read_as(parse_grants, directory, path, owner);
 }
 
 Result<Grants> grants_in_force(int directory, const std::string& path, uid_t owner)
 {
-    auto file_path = path + "/" + grants_file_name;
-    auto text = read_text(directory, path, owner);
-    if (!text)
-        return std::unexpected(text.error());
-    auto grants = parse_grants(*text, file_path);
-    LineReader lines(*text, file_path);
-    if (Grants header; !grants && parse_header(lines, header)) {
-        header.guests.open = false;
-        grants = std::move(header);
-    }
-    if (grants)
-        if (auto ours = check_owner(*grants, owner, file_path); !ours)
-            return std::unexpected(ours.error());
-    return grants;
+    return read_as(parse_in_force, directory, path, owner);
 }
 
 } // namespace fluxdat::perms

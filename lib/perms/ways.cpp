@@ -59,6 +59,24 @@ Result<> write_ways(int directory, const std::string& path, const Ways& ways)
                         text + "end\n");
 }
 
+// The ways through a directory, none where there is no file yet, and the lock under
+// which they may be changed.
+struct LockedWays {
+    Fd lock;
+    Ways ways;
+};
+
+Result<LockedWays> lock_ways(int directory, const std::string& path, mode_t mode)
+{
+    auto lock = lock_in(directory, path, lock_name);
+    if (!lock)
+        return std::unexpected(lock.error());
+    auto found = read_ways(directory, path);
+    if (!found)
+        return std::unexpected(found.error());
+    return LockedWays{std::move(*lock), std::move(*found).value_or(Ways{mode, {}})};
+}
+
 template <class Id>
 void merge(std::vector<Id>& ids, const std::vector<Id>& more) // both ascending
 {
@@ -117,13 +135,10 @@ Result<GuestList> guests_of_ways(int directory, const std::string& path,
 Result<> open_way(int directory, const std::string& path, const std::string& way,
                   const GuestList& guests, mode_t mode, const char* adopted_file)
 {
-    auto locked = lock_in(directory, path, lock_name);
+    auto locked = lock_ways(directory, path, mode);
     if (!locked)
         return std::unexpected(locked.error());
-    auto found = read_ways(directory, path);
-    if (!found)
-        return std::unexpected(found.error());
-    auto ways = std::move(*found).value_or(Ways{mode, {}});
+    auto& ways = locked->ways;
     if (std::find(ways.paths.begin(), ways.paths.end(), way) == ways.paths.end())
         ways.paths.push_back(way);
     auto all = guests;
@@ -137,13 +152,10 @@ Result<> open_way(int directory, const std::string& path, const std::string& way
 Result<> close_way(int directory, const std::string& path, const std::string& way,
                    mode_t mode, const char* adopted_file)
 {
-    auto locked = lock_in(directory, path, lock_name);
+    auto locked = lock_ways(directory, path, mode);
     if (!locked)
         return std::unexpected(locked.error());
-    auto found = read_ways(directory, path);
-    if (!found)
-        return std::unexpected(found.error());
-    auto ways = std::move(*found).value_or(Ways{mode, {}});
+    auto& ways = locked->ways;
     std::erase(ways.paths, way);
     GuestList others;
     merge_others(ways, way, others, adopted_file);
