@@ -131,19 +131,6 @@ Result<Dat> select_dat(std::vector<Dat> dats,
 
 namespace {
 
-// A DAT that is over, if `selector` is the job id of one.
-flux::Task<std::optional<Dat>> find_ended(flux::Connection& parent,
-                                          std::optional<std::string> selector)
-{
-    auto id = flux::parse_jobid(selector.value_or(""));
-    if (!selector || !id)
-        co_return std::optional<Dat>{};
-    auto job = co_await flux::list_job(parent, *id);
-    if (!job || job->active())
-        co_return std::optional<Dat>{};
-    co_return dat_of(std::move(*job));
-}
-
 // The last DAT of that name that is over, as long as the parent remembers it.
 flux::Task<std::optional<Dat>> find_last_of_name(flux::Connection& parent,
                                                  std::string name)
@@ -175,12 +162,14 @@ Error has_ended(const Dat& dat, const std::string& selector)
 flux::Task<Result<Dat>> find_dat_or_ended(flux::Connection& parent,
                                           std::optional<std::string> selector)
 {
+    std::optional<Dat> ended;
     // What is named by its id must not hang on what is on the jobs of others.
     if (auto id = flux::parse_jobid(selector.value_or("")); id && selector) {
         auto job = co_await flux::list_job(parent, *id);
-        if (job && job->active())
-            if (auto dat = dat_of(std::move(*job)))
-                co_return std::move(*dat);
+        auto dat = job ? dat_of(std::move(*job)) : std::nullopt;
+        if (dat && dat->job.active())
+            co_return std::move(*dat);
+        ended = std::move(dat);
     }
     auto dats = co_await list_dats(parent);
     if (!dats)
@@ -188,7 +177,7 @@ flux::Task<Result<Dat>> find_dat_or_ended(flux::Connection& parent,
     auto dat = select_dat(std::move(*dats), selector, geteuid());
     if (dat || dat.error().exit != Exit::no_such_dat || !selector)
         co_return dat;
-    if (auto ended = co_await find_ended(parent, selector))
+    if (ended)
         co_return std::move(*ended);
     if (auto last = co_await find_last_of_name(parent, *selector))
         co_return std::unexpected(has_ended(*last, *selector));
