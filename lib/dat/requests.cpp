@@ -5,6 +5,7 @@
 #include "lib/dat/audit.h"
 #include "lib/dat/find.h"
 #include "lib/dat/stop.h"
+#include "lib/dat/undrain.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -216,29 +217,24 @@ flux::Task<void> Requests::answer_admission(flux::Message request)
 {
     AtWork one(admissions_);
     auto user = request.userid;
-    bool asked = false;
-    auto admitted = [&](const Desired::GroupsOf& groups) {
+    auto refused = [&](const std::optional<std::vector<gid_t>>& groups) {
         return user == geteuid() || book_.desired().is_manager(user)
-               || book_.desired().admits(user, groups);
+                   ? Result<bool>(false)
+                   : is_off_list(book_.desired(), user, groups);
     };
-    Account account{std::to_string(user), {}};
-    auto groups = [&](uid_t) {
-        asked = true;
-        return account.groups;
-    };
-    bool may = admitted(groups);
-    if (asked || !may) { // who is let in at once needs no name
+    Account account;
+    auto off = refused({});
+    if (!off || *off) { // who is let in at once needs no name
         account = co_await lookups_.of(user, &links_.end);
-        asked = false;
-        may = admitted(groups);
+        off = refused(account.groups);
     }
-    if (may && asked && !account.groups)
+    if (!off)
         co_return links_.respond_error(
             request,
             {"it cannot be told at the moment whether one of your groups is on "
              "the guest list of this DAT; try again",
              EAGAIN});
-    if (!may)
+    if (*off)
         co_return links_.respond_error(
             request,
             {fmt::format("you ({}) are not on the guest list of this DAT; ask its "
